@@ -60,6 +60,7 @@ from ._sync.templates import Templates
 from ._sync.watch import Watch
 from ._template_builder import TemplateBuilder
 from ._values import (
+    ConnectionPolicy,
     ContextInfo,
     Expires,
     FileChange,
@@ -115,6 +116,7 @@ __all__ = [
     "CommandResult",
     "Commands",
     "ConflictError",
+    "ConnectionPolicy",
     "Completions",
     "ContextInfo",
     "Contexts",

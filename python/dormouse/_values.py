@@ -75,6 +75,16 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class ConnectionPolicy:
+    """What happens to connections to the outside while the sandbox sleeps."""
+
+    # How long they are kept. Then they end.
+    keep_asleep_ms: int
+    # Whether data that arrives on one wakes it.
+    wake_on_data: bool
+
+
+@dataclass(frozen=True)
 class SandboxInfo:
     id: str
     state: str
@@ -90,6 +100,7 @@ class SandboxInfo:
     state_since: datetime
     limits: Limits
     network: Optional[NetworkInfo] = None
+    connections: Optional[ConnectionPolicy] = None
     name: Optional[str] = None
     # While asleep: `frozen` in memory, or `stored` on disk only.
     tier: Optional[str] = None

@@ -117,6 +117,7 @@ export interface CreateRequest extends PolicyDefaults {
   readonly secrets: readonly string[]
   readonly expires: Expires | undefined
   readonly wakeOnTimer: boolean
+  readonly connections: { readonly keepAsleepMs: number; readonly wakeOnData: boolean }
   readonly atMemoryLimit: 'kill' | 'pause'
   readonly ephemeral: boolean
 }

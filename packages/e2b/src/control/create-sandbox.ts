@@ -1,4 +1,5 @@
 import { hasErrorCode, isSnapshotId } from '@dormouse/contracts'
+import { DEFAULT_CONNECTIONS } from '@dormouse/contracts/http'
 import type { Caller, CreateRequest } from '../backend.ts'
 import { ApiError } from '../http/api-error.ts'
 import type { SandboxRecord } from '../sandbox/record.ts'
@@ -50,6 +51,7 @@ export async function createSandbox(
     secrets: [],
     expires: expiryOf(record),
     wakeOnTimer: false,
+    connections: DEFAULT_CONNECTIONS,
     atMemoryLimit: 'kill',
     ephemeral: false,
   } as const

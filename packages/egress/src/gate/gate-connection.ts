@@ -272,8 +272,15 @@ export class GateConnection implements KeepableConnection {
     // The policy or the host's addresses may have changed in the meantime.
     const verdict = this.judge(this.#context.policy())
     if (!verdict.allowed) return this.#deny(verdict.reason)
-    const { counters } = this.#context
-    pipeBytes({ from: server, to: this.#client, onBytes: (count) => counters.add('bytesIn', count) })
+    const { counters, onDataAsleep } = this.#context
+    pipeBytes({
+      from: server,
+      to: this.#client,
+      onBytes: (count) => {
+        counters.add('bytesIn', count)
+        if (this.isParked) onDataAsleep()
+      },
+    })
     if (this.#reader === undefined || this.#firstMessage !== undefined) this.#pipeOut(server)
   }
 

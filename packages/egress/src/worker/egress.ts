@@ -39,6 +39,7 @@ export class Egress {
   readonly #known = new Map<string, Known>()
   readonly #listeners = new Set<(denial: Denial) => void>()
   readonly #lookupListeners = new Set<(failed: FailedLookup) => void>()
+  readonly #dataListeners = new Set<(sandboxId: string) => void>()
   #thread: Promise<WorkerThread>
   #isClosed = false
 
@@ -154,6 +155,11 @@ export class Egress {
     this.#lookupListeners.add(listener)
   }
 
+  /** Data has arrived on a parked connection: once for each sleep of a sandbox. */
+  onDataAsleep(listener: (sandboxId: string) => void): void {
+    this.#dataListeners.add(listener)
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     // A worker that did not start need not be closed.
@@ -170,6 +176,9 @@ export class Egress {
       },
       onFailedLookup: (failed) => {
         for (const listener of this.#lookupListeners) listener(failed)
+      },
+      onDataAsleep: (sandboxId) => {
+        for (const listener of this.#dataListeners) listener(sandboxId)
       },
       onDied: (cause) => this.#restart(cause),
     })

@@ -29,7 +29,9 @@ export class HostEgress {
   readonly keptBudget = { leftBytes: KEPT_MAX_BYTES }
   readonly #hostAddresses = new HostAddresses()
 
-  constructor(options: EgressOptions, { onDenial, onFailedLookup }: EgressListeners) {
+  readonly onDataAsleep: EgressListeners['onDataAsleep']
+
+  constructor(options: EgressOptions, { onDenial, onFailedLookup, onDataAsleep }: EgressListeners) {
     this.hostNetwork = new HostNetwork({
       ...options,
       isHostAddress: (address) => this.#hostAddresses.has(address),
@@ -47,6 +49,7 @@ export class HostEgress {
         : new Edge({ authority: options.ca, upstreamCa: options.upstreamCa, relay: this.relay })
     this.denials = new DenialCollector(onDenial)
     this.onFailedLookup = onFailedLookup
+    this.onDataAsleep = onDataAsleep
     const upstream = new Upstream(options.resolvers === undefined ? {} : { resolvers: options.resolvers })
     const ipv6Route = new Ipv6Route()
     this.sources = {

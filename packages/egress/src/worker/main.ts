@@ -9,6 +9,7 @@ function serve(port: MessagePort, options: EgressOptions): void {
   const gateWorker = new GateWorker(options, {
     onDenial: (denial) => tell({ type: 'denial', denial }),
     onFailedLookup: (failed) => tell({ type: 'failed-lookup', failed }),
+    onDataAsleep: (sandboxId) => tell({ type: 'data-asleep', sandboxId }),
   })
 
   const answer = (request: number, work: Promise<unknown>) =>

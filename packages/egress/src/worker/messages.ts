@@ -46,3 +46,4 @@ export type FromWorker =
   | { readonly type: 'failed'; readonly request: number; readonly message: string }
   | { readonly type: 'denial'; readonly denial: Denial }
   | { readonly type: 'failed-lookup'; readonly failed: FailedLookup }
+  | { readonly type: 'data-asleep'; readonly sandboxId: string }

@@ -43,6 +43,7 @@ export class SandboxEgress {
   #gate: Gate | undefined
   readonly #sandboxId: string
   #tenant: Tenant | undefined
+  #hasDataAsleep = false
 
   constructor(sandboxId: string, counters: CounterCells, host: HostEgress) {
     this.#sandboxId = sandboxId
@@ -80,6 +81,10 @@ export class SandboxEgress {
       dial: (to, signal) => this.#dial(to, signal),
       connectByName: (name, port) => this.#connectByName(name, port),
       onDenial: (denial) => deny('tcp', denial),
+      onDataAsleep: () => {
+        if (!this.#hasDataAsleep) host.onDataAsleep(sandboxId)
+        this.#hasDataAsleep = true
+      },
     }
   }
 
@@ -127,6 +132,7 @@ export class SandboxEgress {
   async park(): Promise<readonly ParkedEnd[]> {
     // Connections that the kernel has accepted for this thread arrive first.
     await nextTurn()
+    this.#hasDataAsleep = false
     return this.#connections.park()
   }
 

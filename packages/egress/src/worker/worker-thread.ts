@@ -39,10 +39,15 @@ export class WorkerThread {
   #died: WorkerDied | undefined
 
   private constructor(
-    { options, onDenial, onFailedLookup, onDied }: WorkerThreadOptions,
+    { options, onDenial, onFailedLookup, onDataAsleep, onDied }: WorkerThreadOptions,
     onReady: () => void,
   ) {
-    this.#worker = new Worker(MAIN, { workerData: options, name: 'egress', execArgv: [], trackUnmanagedFds: false })
+    this.#worker = new Worker(MAIN, {
+      workerData: options,
+      name: 'egress',
+      execArgv: [],
+      trackUnmanagedFds: false,
+    })
     let cause = new Error('the thread ended')
     this.#worker.on('error', (error) => {
       cause = error
@@ -51,6 +56,7 @@ export class WorkerThread {
       if (message.type === 'ready') onReady()
       else if (message.type === 'denial') onDenial(message.denial)
       else if (message.type === 'failed-lookup') onFailedLookup(message.failed)
+      else if (message.type === 'data-asleep') onDataAsleep(message.sandboxId)
       else this.#settle(message)
     })
     this.#exited = new Promise((resolve) => {

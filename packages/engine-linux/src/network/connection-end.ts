@@ -102,5 +102,5 @@ function minus(later: number, hasLaterEnd: boolean, earlier: number, hasEarlierE
 
 /** A copy, because a record need not be aligned. */
 function wordsOf(record: Uint8Array): Uint32Array {
-  return new Uint32Array(record.slice(0, HEADER_WORDS * WORD_BYTES).buffer)
+  return new Uint32Array(new Uint8Array(record.subarray(0, HEADER_WORDS * WORD_BYTES)).buffer)
 }

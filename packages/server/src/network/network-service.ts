@@ -62,7 +62,6 @@ interface BurrowGate {
 
 /** How long a call into a sandbox waits for its gate before it continues without a network. */
 const GATE_WAIT_MS = 5_000
-const KEEP_ASLEEP_MS = 3_600_000
 const NOT_HERE =
   'The kernel of this host lacks a feature that sandbox networks need. Run `dormouse doctor` to see which.'
 const NOT_OPENED =
@@ -110,7 +109,9 @@ export class NetworkService implements Disposable {
     }
     void burrow.ended.then(() => this.#end(sandbox.id, entry))
     // Started before the lock is taken: this takes time, and an earlier burrow of the sandbox may still hold the lock.
-    const gate = burrow.openGate(this.#parked?.keeperOf(sandbox.id, () => KEEP_ASLEEP_MS))
+    const gate = burrow.openGate(
+      this.#parked?.keeperOf(sandbox.id, () => sandbox.effectiveRow.connections.keepAsleepMs),
+    )
     // Awaited under the lock; until then a rejection is not unhandled.
     gate.catch(() => {})
     const attached = this.#locks
@@ -151,6 +152,11 @@ export class NetworkService implements Disposable {
   /** For the restore of this snapshot for the same sandbox. */
   connectionsIn(id: SandboxId, snapshotId: SnapshotId): SavedConnections | undefined {
     return this.#parked?.savedIn(id, snapshotId)
+  }
+
+  /** The connections of a sleeping sandbox that are kept, and for how long. */
+  parkedOf(id: SandboxId): { readonly count: number; readonly leftMs: number } | undefined {
+    return this.#parked?.describe(id)
   }
 
   /** The frozen sandbox wakes: its connections continue. Never rejects. */

@@ -10,6 +10,7 @@ export interface ParkedConnectionsOptions {
 
 interface Parked {
   readonly expiry: NodeJS.Timeout
+  readonly expiresAtMs: number
   saved: { readonly snapshotId: SnapshotId; readonly connections: SavedConnections } | undefined
 }
 
@@ -38,7 +39,7 @@ export class ParkedConnections implements Disposable {
         if (keptMs === 0) return []
         const ends = await egress.park(id)
         this.forget(id)
-        if (ends.length > 0) this.#parked.set(id, { expiry: this.#expireAfter(id, keptMs), saved: undefined })
+        if (ends.length > 0) this.#parked.set(id, { ...this.#expireAfter(id, keptMs), saved: undefined })
         return ends
       },
       unpark: async () => {
@@ -61,6 +62,14 @@ export class ParkedConnections implements Disposable {
     return saved?.snapshotId === snapshotId ? saved.connections : undefined
   }
 
+  describe(id: SandboxId): { readonly count: number; readonly leftMs: number } | undefined {
+    const parked = this.#parked.get(id)
+    const count = parked?.saved?.connections.length ?? 0
+    return parked === undefined || count === 0
+      ? undefined
+      : { count, leftMs: parked.expiresAtMs - performance.now() }
+  }
+
   /** The sandbox is awake in this burrow: its connections continue there, or end. */
   async resume(id: SandboxId, burrow: Burrow): Promise<void> {
     const ends = burrow.takeEnds()
@@ -74,7 +83,7 @@ export class ParkedConnections implements Disposable {
     this.#parked.delete(id)
   }
 
-  #expireAfter(id: SandboxId, keptMs: number): NodeJS.Timeout {
+  #expireAfter(id: SandboxId, keptMs: number): Pick<Parked, 'expiry' | 'expiresAtMs'> {
     const expire = () => {
       this.#parked.delete(id)
       this.#options.egress
@@ -83,6 +92,6 @@ export class ParkedConnections implements Disposable {
           this.#options.log.error({ sandboxId: id, err: error }, 'parked connections were not ended'),
         )
     }
-    return setTimeout(expire, keptMs).unref()
+    return { expiry: setTimeout(expire, keptMs).unref(), expiresAtMs: performance.now() + keptMs }
   }
 }

@@ -41,6 +41,7 @@ export interface SandboxDependencies {
     | 'saved'
     | 'connectionsIn'
     | 'thawed'
+    | 'parkedOf'
     | 'change'
     | 'shut'
     | 'problemOf'

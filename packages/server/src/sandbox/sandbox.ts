@@ -25,7 +25,7 @@ import type { SandboxDependencies } from './sandbox-dependencies.ts'
 import { callerGaveUp, requireExists } from './sandbox-errors.ts'
 import { sandboxMetrics, sandboxView, snapshotView } from './sandbox-view.ts'
 import { changedRow, lastState, type NewBurrow, type StateChange, writeChange } from './state-change.ts'
-import { update } from './transitions/change.ts'
+import { type PolicyChange, update } from './transitions/change.ts'
 import { continueAfter } from './transitions/continue-after.ts'
 import { finish } from './transitions/finish.ts'
 import { type Fork, fork } from './transitions/fork.ts'
@@ -227,7 +227,7 @@ export class Sandbox {
     return promote(this, options)
   }
 
-  update(change: Partial<SandboxPolicy> & { limits?: Partial<SandboxLimits> }): Promise<SandboxAnswer> {
+  update(change: PolicyChange): Promise<SandboxAnswer> {
     return continueAfter(this, () => this.#change(() => update(this, change)))
   }
 

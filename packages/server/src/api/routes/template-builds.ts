@@ -1,4 +1,5 @@
 import {
+  DEFAULT_CONNECTIONS,
   DEFAULT_TEMPLATE,
   debugTemplateSchema,
   sandboxSchema,
@@ -84,6 +85,7 @@ const debugTemplateRoute: Routes = (app, { templates, sandboxes, policyDefaults,
           ...{ ...policyDefaults, limits: defaultLimits(key), name: request.body.name, expires: undefined },
           ...{ metadata: { 'dormouse/template': request.params.name }, env: {}, volumes: [], secrets: [] },
           ...({ wakeOnTimer: false, atMemoryLimit: 'kill', ephemeral: false } as const),
+          connections: DEFAULT_CONNECTIONS,
           template: snapshotId === undefined ? step.template : DEFAULT_TEMPLATE,
           snapshotId,
         },
