@@ -10,7 +10,7 @@ import {
 } from '@dormouse/contracts'
 import type { NetworkCountersAnswer, NetworkReportAnswer } from '@dormouse/contracts/http'
 import type { EdgeSecret, Egress, EgressPolicy } from '@dormouse/egress'
-import type { Burrow, Gate, ParkedConnections as SavedConnections } from '@dormouse/engine'
+import type { Burrow, Gate, GateKeeper, ParkedConnections as SavedConnections } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { NetworkPolicy, SandboxRow } from '../store/sandbox-rows.ts'
 import type { DenialHistory } from './denial-history.ts'
@@ -55,6 +55,7 @@ interface NetworkedSandbox {
 /** The gate of one burrow, open or about to be. */
 interface BurrowGate {
   readonly burrow: Burrow
+  readonly keeper: GateKeeper | undefined
   gate: Gate | undefined
   isAttached: boolean
   problem: string | undefined
@@ -101,7 +102,8 @@ export class NetworkService implements Disposable {
    */
   async open(sandbox: NetworkedSandbox, burrow: Burrow): Promise<void> {
     const { egress } = this.#options
-    const entry: BurrowGate = { burrow, gate: undefined, isAttached: false, problem: undefined }
+    const keeper = this.#parked?.keeperOf(sandbox.id, () => sandbox.effectiveRow.connections.keepAsleepMs)
+    const entry: BurrowGate = { burrow, keeper, gate: undefined, isAttached: false, problem: undefined }
     this.#gates.set(sandbox.id, entry)
     if (egress === undefined) {
       entry.problem = NOT_HERE
@@ -109,9 +111,7 @@ export class NetworkService implements Disposable {
     }
     void burrow.ended.then(() => this.#end(sandbox.id, entry))
     // Started before the lock is taken: this takes time, and an earlier burrow of the sandbox may still hold the lock.
-    const gate = burrow.openGate(
-      this.#parked?.keeperOf(sandbox.id, () => sandbox.effectiveRow.connections.keepAsleepMs),
-    )
+    const gate = burrow.openGate(entry.keeper)
     // Awaited under the lock; until then a rejection is not unhandled.
     gate.catch(() => {})
     const attached = this.#locks
@@ -207,7 +207,7 @@ export class NetworkService implements Disposable {
     const entry = isSandboxId(id) ? this.#gates.get(id) : undefined
     if (entry === undefined) throw new DormouseError('burrow_ended', `${id} has no burrow.`)
     entry.gate?.close()
-    entry.gate = await entry.burrow.openGate()
+    entry.gate = await entry.burrow.openGate(entry.keeper)
     return entry.gate
   }
 

@@ -37,8 +37,10 @@ export class ParkedConnections implements Disposable {
       park: async () => {
         const keptMs = keepAsleepMs()
         if (keptMs === 0) return []
-        const ends = await egress.park(id)
+        // A frozen sandbox that is saved once more: its connections fit the earlier snapshot only.
+        if (this.#parked.has(id)) await egress.endParked(id)
         this.forget(id)
+        const ends = await egress.park(id)
         if (ends.length > 0) this.#parked.set(id, { ...this.#expireAfter(id, keptMs), saved: undefined })
         return ends
       },
