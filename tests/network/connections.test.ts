@@ -143,6 +143,36 @@ def whole(to):
   })
 })
 
+describe('the policy', () => {
+  test.each(['frozen', 'stored'])('%s: after keepAsleepMs the connection has ended', async (tier) => {
+    const id = await connected()
+    const change = { method: 'PATCH', json: { connections: { keepAsleepMs: 200 } } }
+    const { connections } = await world.server.ok(`/v1/sandboxes/${id}`, change)
+    expect(connections).toEqual({ keepAsleepMs: 200, wakeOnData: false })
+    const { ends } = await tell({})
+    await standby(id, tier)
+    // Both of its connections end outside first.
+    await expect.poll(async () => (await tell({})).ends.length).toBe(ends.length + 2)
+    expect(await world.inside(id, 'listen()')).toMatch(/Connection|BrokenPipe/)
+  })
+
+  test('data wakes the sandbox if its policy says so', async () => {
+    const id = await world.create(undefined, { connections: { wakeOnData: true } })
+    await world.server.run(id, `${CONNECT}\nquiet = socket.create_connection(("11.22.33.44", 7008))`)
+    await expect.poll(async () => (await tell({})).open).toBe(1)
+    await standby(id, 'stored')
+    const { summary } = await world.server.ok(`/v1/sandboxes/${id}/why`)
+    expect(summary).toContain('3 connections are kept for 60 min; data that arrives wakes it.')
+    await tell({ say: 'wake' })
+    await expect
+      .poll(async () => (await world.server.ok(`/v1/sandboxes/${id}`)).state, { timeout: 60_000 })
+      .toBe('running')
+    expect(await world.inside(id, 'listen(quiet)')).toBe('wake')
+    const { items } = await world.server.ok(`/v1/sandboxes/${id}/ledger`)
+    expect(items).toContainEqual(expect.objectContaining({ event: 'woke', cause: 'data' }))
+  })
+})
+
 describe('copies', () => {
   test('the parent of a fork keeps its connection, and its children see that it has ended', async () => {
     const id = await connected()
