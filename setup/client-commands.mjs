@@ -25,6 +25,8 @@ export const CLIENT_COMMANDS = [
   'forward',
   'port',
   'mcp',
+  'deploy',
+  'service',
   'template',
   'volume',
   'logs',

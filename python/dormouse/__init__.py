@@ -26,6 +26,7 @@ from ._async.resources import (
 )
 from ._async.run_stream import AsyncRunStream
 from ._async.sandbox import AsyncSandbox
+from ._async.services import AsyncServices
 from ._async.templates import AsyncTemplates
 from ._async.watch import AsyncWatch
 from ._completions import Completions
@@ -47,6 +48,7 @@ from ._network import Denied, FailedLookup, NetworkCounters, NetworkInfo, Networ
 from ._ports import Port, PortLink, PortResponse
 from ._process import CommandResult, PtyExit
 from ._result import Result
+from ._services import Service, ServiceLogLine, ServiceReplica, ServiceReplicas, ServiceVersion
 from ._sync.client import Client
 from ._sync.commands import Command, Commands, Events
 from ._sync.fan_out import RaceOutcome
@@ -56,6 +58,7 @@ from ._sync.pty import Pty, Ptys
 from ._sync.resources import Contexts, Runs, Scrub, Secrets, Snapshots, SshKeys, Volumes
 from ._sync.run_stream import RunStream
 from ._sync.sandbox import Sandbox
+from ._sync.services import Services
 from ._sync.templates import Templates
 from ._sync.watch import Watch
 from ._template_builder import TemplateBuilder
@@ -105,6 +108,7 @@ __all__ = [
     "AsyncSandbox",
     "AsyncScrub",
     "AsyncSecrets",
+    "AsyncServices",
     "AsyncSnapshots",
     "AsyncSshKeys",
     "AsyncTemplates",
@@ -172,6 +176,12 @@ __all__ = [
     "ScrubStatus",
     "Secret",
     "Secrets",
+    "Service",
+    "ServiceLogLine",
+    "ServiceReplica",
+    "ServiceReplicas",
+    "ServiceVersion",
+    "Services",
     "ServerUnreachableError",
     "Snapshot",
     "SnapshotDamage",

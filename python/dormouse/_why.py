@@ -34,6 +34,14 @@ class MemoryNotice:
 
 
 @dataclass(frozen=True)
+class CopiedProgram:
+    """A program without the guard: its memory is copied at every sleep and wake."""
+
+    program: str
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Why:
     """What keeps a sandbox awake, and when it will sleep."""
 
@@ -47,6 +55,7 @@ class Why:
     wakes_at: Optional[datetime] = None
     cannot_sleep: Optional[CannotSleep] = None
     memory: Optional[MemoryNotice] = None
+    copied: Sequence[CopiedProgram] = ()
     damage: Optional[SandboxDamage] = None
 
     def __str__(self) -> str:

@@ -26,7 +26,7 @@ afterAll(async () => {
 /** Removes what blocks left, and says what it was. */
 async function removeAll(): Promise<string[]> {
   const left: string[] = []
-  for (const kind of ['sandboxes', 'templates', 'snapshots', 'volumes', 'secrets', 'ssh-keys']) {
+  for (const kind of ['services', 'sandboxes', 'templates', 'snapshots', 'volumes', 'secrets', 'ssh-keys']) {
     const { items } = await server.ok(`/v1/${kind}`)
     for (const { id, name, source } of items) {
       if (source === 'built_in' || source === 'host') continue

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -64,12 +65,23 @@ function padded(content: Buffer): Buffer {
 
 const MANIFEST = 'application/vnd.oci.image.manifest.v1+json'
 
-/** Writes an OCI layout. `diffIds` lets the configuration lie about the layers. */
+export interface LayoutOptions {
+  /** Lets the configuration lie about the layers. */
+  readonly diffIds?: readonly string[]
+  readonly compression?: 'gzip' | 'zstd'
+}
+
+const COMPRESS = {
+  gzip: (layer: Buffer) => gzipSync(layer, { level: 1 }),
+  zstd: (layer: Buffer) => execFileSync('zstd', ['-c'], { input: layer, maxBuffer: 1e9 }),
+}
+
+/** Writes an OCI layout. */
 export function writeLayout(
   directory: string,
   layers: readonly Buffer[],
   config: ImageConfig = {},
-  diffIds: readonly string[] = layers.map(digestOf),
+  { diffIds = layers.map(digestOf), compression = 'gzip' }: LayoutOptions = {},
 ): void {
   mkdirSync(join(directory, 'blobs/sha256'), { recursive: true })
   const put = (content: Buffer, mediaType: string) => {
@@ -85,7 +97,7 @@ export function writeLayout(
     mediaType: MANIFEST,
     config: put(configuration, 'application/vnd.oci.image.config.v1+json'),
     layers: layers.map((layer) =>
-      put(gzipSync(layer, { level: 1 }), 'application/vnd.oci.image.layer.v1.tar+gzip'),
+      put(COMPRESS[compression](layer), `application/vnd.oci.image.layer.v1.tar+${compression}`),
     ),
   }
   const index = { schemaVersion: 2, manifests: [put(Buffer.from(JSON.stringify(manifest)), MANIFEST)] }

@@ -4,7 +4,12 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type ImageConfig, writeLayout } from './make-image.ts'
+import { type ImageConfig, type LayoutOptions, writeLayout } from './make-image.ts'
+
+export interface Push extends LayoutOptions {
+  /** `user:password` */
+  readonly creds?: string
+}
 
 /** Debian's docker-registry on loopback, with its files in a directory of its own. */
 export class Registry {
@@ -58,9 +63,13 @@ export class Registry {
   }
 
   /** Makes an image and pushes it. */
-  push(name: string, layers: readonly Buffer[], config: ImageConfig = {}, creds?: string): string {
+  push(name: string, layers: readonly Buffer[], config: ImageConfig = {}, options: Push = {}): string {
     const layout = mkdtempSync(join(this.directory, 'layout-'))
-    writeLayout(layout, layers, config)
+    writeLayout(layout, layers, config, options)
+    return this.pushLayout(name, layout, options)
+  }
+
+  pushLayout(name: string, layout: string, { creds }: Push = {}): string {
     const reference = `${this.host}/${name}`
     const login = creds === undefined ? [] : ['--dest-creds', creds]
     const options = ['--insecure-policy', 'copy', '--dest-tls-verify=false', ...login]

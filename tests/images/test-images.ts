@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,6 +9,7 @@ import { type Entry, makeLayer } from './make-image.ts'
 const TOOLS = [
   'sh',
   'cat',
+  'dd',
   'echo',
   'env',
   'httpd',
@@ -36,6 +38,16 @@ export const busybox: readonly Entry[] = [
 ]
 
 export const busyboxLayer = makeLayer(busybox)
+
+/** A layer of a megabyte that hardly compresses. Every name has its own content. */
+export function noiseLayer(name: string): Buffer {
+  let block = createHash('sha256').update(name).digest()
+  const blocks = Array.from({ length: 32_768 }, () => {
+    block = createHash('sha256').update(block).digest()
+    return block
+  })
+  return makeLayer([{ path: name, content: Buffer.concat(blocks) }])
+}
 
 /** Compiles a C program: statically with the host's libc, or against musl. */
 export function compile(source: string, ...argv: readonly [string, ...string[]]): Buffer {

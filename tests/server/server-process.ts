@@ -147,6 +147,7 @@ export class ServerProcess {
         if (status !== 204 && status !== 404) throw new Error(`${kind}: ${status} ${JSON.stringify(body)}`)
       }
     }
+    await remove('services', 'id')
     await remove('sandboxes', 'id')
     await remove('templates', 'name')
     await remove('snapshots', 'id')

@@ -85,6 +85,7 @@ export const LAYERS: Record<string, readonly string[]> = {
     'scrub',
     'sandbox',
     'runs',
+    'deployments',
     'fleet',
     'api',
     'ssh',

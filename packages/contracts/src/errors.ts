@@ -113,6 +113,11 @@ export const ERRORS = {
     retry: false,
     hint: 'The run continues. Wake the sandbox if it sleeps, then read the run with the `runId` in `details`.',
   },
+  service_unavailable: {
+    status: 503,
+    retry: true,
+    hint: 'No replica of the service can answer now. `dormouse service logs NAME` says why; try again in a moment.',
+  },
   port_closed: {
     status: 502,
     retry: true,

@@ -9,6 +9,7 @@ export type RunId = Id<'run'>
 export type SnapshotId = Id<'snapshot'>
 export type LayerId = Id<'layer'>
 export type VolumeId = Id<'volume'>
+export type ServiceId = Id<'service'>
 
 // Lower-case letters and digits without 0/o and 1/l: hard to misread, and safe in DNS labels (previews use ids as
 // host names).
@@ -21,8 +22,9 @@ export const newSnapshotId = (): SnapshotId => newId('sn') as SnapshotId
 export const newLayerId = (): LayerId => newId('ly') as LayerId
 export const newVolumeId = (): VolumeId => newId('vol') as VolumeId
 export const newRunId = (): RunId => newId('run') as RunId
+export const newServiceId = (): ServiceId => newId('sv') as ServiceId
 
-const ID_PATTERN = /^(?<kind>sb|bw|sn|ly|vol|run)-[2-9a-km-np-z]{16}$/
+const ID_PATTERN = /^(?<kind>sb|bw|sn|ly|vol|run|sv)-[2-9a-km-np-z]{16}$/
 const PROCESS_ID_PATTERN = /^pr-[2-9a-km-np-z]{16}$/
 
 export function isSandboxId(value: string): value is SandboxId {
@@ -45,12 +47,16 @@ export function isVolumeId(value: string): value is VolumeId {
   return ID_PATTERN.exec(value)?.groups?.kind === 'vol'
 }
 
+export function isServiceId(value: string): value is ServiceId {
+  return ID_PATTERN.exec(value)?.groups?.kind === 'sv'
+}
+
 /** The agent makes the ids of processes. */
 export function isProcessId(value: string): boolean {
   return PROCESS_ID_PATTERN.test(value)
 }
 
-function newId(kind: 'sb' | 'bw' | 'sn' | 'ly' | 'vol' | 'run'): string {
+function newId(kind: 'sb' | 'bw' | 'sn' | 'ly' | 'vol' | 'run' | 'sv'): string {
   let id = `${kind}-`
   // The alphabet has 32 characters, so five bits of each byte pick one without bias.
   for (const byte of randomBytes(RANDOM_CHARACTERS)) id += ALPHABET[byte & 31]

@@ -1,5 +1,5 @@
 /** The languages of contexts and runs. Which of them a sandbox has depends on its template. */
-export const LANGUAGES = ['python', 'bash', 'javascript', 'typescript'] as const
+export const LANGUAGES = ['python', 'bash', 'javascript', 'typescript', 'r'] as const
 
 export type Language = (typeof LANGUAGES)[number]
 
@@ -12,6 +12,7 @@ const CONTEXT_OF: Readonly<Record<Language, string>> = {
   bash: DEFAULT_CONTEXT,
   javascript: 'javascript',
   typescript: 'javascript',
+  r: 'r',
 }
 
 /** The context of runs that name none. */

@@ -104,6 +104,7 @@ export interface PolicyDefaults {
   readonly storeAfterMs: number
   readonly maxBackgroundMs: number
   readonly network: Network
+  readonly connections: SandboxAnswer['connections']
 }
 
 export interface CreateRequest extends PolicyDefaults {
@@ -117,7 +118,6 @@ export interface CreateRequest extends PolicyDefaults {
   readonly secrets: readonly string[]
   readonly expires: Expires | undefined
   readonly wakeOnTimer: boolean
-  readonly connections: { readonly keepAsleepMs: number; readonly wakeOnData: boolean }
   readonly atMemoryLimit: 'kill' | 'pause'
   readonly ephemeral: boolean
 }

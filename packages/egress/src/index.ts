@@ -1,4 +1,5 @@
 export type { ProxyOptions } from './dial/dialer.ts'
+export { PublicDialer } from './dial/public-dialer.ts'
 export { type CertificateAndKey, makeAuthority } from './edge/certificate.ts'
 export type { EgressCounters } from './gate/counter-cells.ts'
 export type { Denial } from './gate/denial-collector.ts'

@@ -65,6 +65,7 @@ async function toolFiles(): Promise<Map<string, string>> {
     : []
   return new Map([
     ...(await filesBelow(guestPythonDir, '.py', 'guest')),
+    ...(await filesBelow(guestPythonDir, '.r', 'guest')),
     ...(await filesBelow(guestNodeDir, '.mjs', 'guest/dormouse_node')),
     ['guest/dormouse_node/acorn.mjs', acornFile],
     ...reseed,

@@ -16,6 +16,13 @@ export interface ShownDisk {
   readonly usedFiles?: number
 }
 
+/** A program whose memory is copied at every save and restore, because the guard is not loaded in it. */
+export interface CopiedProgram {
+  readonly program: string
+  /** Memory that is copied, of all processes of this name. */
+  readonly bytes: number
+}
+
 /** How much of the memory of a burrow's processes belongs to it alone. */
 export interface BurrowMemory {
   /** Memory that only this burrow has; it is freed when the burrow ends. */
@@ -27,4 +34,6 @@ export interface BurrowMemory {
   readonly sharedBytes: number
   /** The burrow's part when every page is divided among all processes on the host that map it. */
   readonly proportionalBytes: number
+  /** Largest first, a few. Static programs, and those that ignore LD_PRELOAD. */
+  readonly copied: readonly CopiedProgram[]
 }

@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream'
 import type { SandboxId } from '@dormouse/contracts'
 import type { Snapshot } from './engine.ts'
 
@@ -6,12 +7,22 @@ export interface ImageCredentials {
   readonly password: string
 }
 
+/** How a pull reaches registries when it must not use the host's network. */
+export interface ImageNetwork {
+  /** Connects to a host, by name or address. Rejects with a sentence when it may not be reached. */
+  dial(target: { readonly host: string; readonly port: number }, signal: AbortSignal): Promise<Duplex>
+  /** Ports of 127.0.0.1 of the host with registries that may be reached. */
+  readonly loopbackPorts: readonly number[]
+}
+
 export interface ImportImage {
   /** As docker names it (`node:24`), or `oci:/directory`, `oci-archive:/file`, `docker-archive:/file` on the host. */
   readonly image: string
   readonly credentials?: ImageCredentials | undefined
   /** A registries.conf with mirrors and insecure registries. Default: that of the host. */
   readonly registriesConf?: string | undefined
+  /** Default: the host's network, with all that it reaches. */
+  readonly network?: ImageNetwork | undefined
   /** The snapshot is taken of no sandbox; it gets this id. */
   readonly sandboxId: SandboxId
   /** The most that one unpacked layer may have. */

@@ -1,4 +1,4 @@
-export type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
+export type { BurrowMemory, BurrowUsage, CopiedProgram, ShownDisk } from './burrow-usage.ts'
 export type {
   AdoptedBurrows,
   Burrow,
@@ -22,6 +22,7 @@ export type {
 export type {
   ImageCredentials,
   ImageDescription,
+  ImageNetwork,
   ImportedImage,
   ImportImage,
   ProgramSettings,

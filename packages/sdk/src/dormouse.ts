@@ -17,6 +17,7 @@ import type { RunResult } from './runs/run-result.ts'
 import { Scrub } from './scrub.ts'
 import { Secrets } from './secrets.ts'
 import { type EventsOptions, followEvents, type SandboxActivity, type ServerEvent } from './server-events.ts'
+import { Services } from './services.ts'
 import { Snapshots } from './snapshots.ts'
 import { SshKeys } from './ssh-keys.ts'
 import { Templates } from './templates.ts'
@@ -66,6 +67,7 @@ export interface Health {
 export class Dormouse {
   readonly templates: Templates
   readonly volumes: Volumes
+  readonly services: Services
   readonly secrets: Secrets
   readonly snapshots: Snapshots
   readonly sshKeys: SshKeys
@@ -79,6 +81,7 @@ export class Dormouse {
     this.socket = options.WebSocket ?? findSocket()
     this.templates = new Templates(this.http)
     this.volumes = new Volumes(this.http)
+    this.services = new Services(this.http, this.templates)
     this.secrets = new Secrets(this.http)
     this.snapshots = new Snapshots(this.http)
     this.sshKeys = new SshKeys(this.http)

@@ -46,6 +46,14 @@ export {
 export type { ScrubStatus } from './scrub.ts'
 export type { CreateSecret, Secret, UpdateSecret } from './secrets.ts'
 export type { EventsOptions, Overview, SandboxActivity, ServerEvent } from './server-events.ts'
+export type {
+  DeployOptions,
+  DeployService,
+  Service,
+  ServiceLogLine,
+  ServiceLogsOptions,
+  UpdateService,
+} from './services.ts'
 export type { Snapshot, SnapshotRef } from './snapshots.ts'
 export type { AddSshKey, SshEndpoint, SshKey } from './ssh-keys.ts'
 export { type CopyOptions, Template, TemplateBuilder } from './template-builder.ts'

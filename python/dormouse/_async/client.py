@@ -19,6 +19,7 @@ from .io import CAN_SHARE
 from .resources import AsyncScrub, AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncVolumes
 from .run_once import run_once
 from .server_events import AsyncServerEvents
+from .services import AsyncServices
 from .templates import AsyncTemplates
 
 
@@ -45,6 +46,7 @@ class AsyncClient:
         self._is_private = False
         self.templates = AsyncTemplates(self.http)
         self.volumes = AsyncVolumes(self.http)
+        self.services = AsyncServices(self.http, self.templates)
         self.secrets = AsyncSecrets(self.http)
         self.snapshots = AsyncSnapshots(self.http)
         self.ssh_keys = AsyncSshKeys(self.http)

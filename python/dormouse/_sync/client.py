@@ -20,6 +20,7 @@ from .io import CAN_SHARE
 from .resources import Scrub, Secrets, Snapshots, SshKeys, Volumes
 from .run_once import run_once
 from .server_events import ServerEvents
+from .services import Services
 from .templates import Templates
 
 
@@ -46,6 +47,7 @@ class Client:
         self._is_private = False
         self.templates = Templates(self.http)
         self.volumes = Volumes(self.http)
+        self.services = Services(self.http, self.templates)
         self.secrets = Secrets(self.http)
         self.snapshots = Snapshots(self.http)
         self.ssh_keys = SshKeys(self.http)

@@ -24,6 +24,20 @@ const AN_ERROR = {
   },
 }
 
+/** Settings of a service: objects in TypeScript, arguments in Python. */
+function servicesIn(method: string): Record<string, string> {
+  return {
+    [`${method}(replicas.min)`]: 'min_replicas',
+    [`${method}(replicas.max)`]: 'max_replicas',
+    [`${method}(replicas.concurrency)`]: 'concurrency',
+    [`${method}(replicas.idleMs)`]: 'replica_idle',
+    [`${method}(health.path)`]: 'health',
+    [`${method}(health.intervalMs)`]: 'health_interval',
+    [`${method}(health.timeoutMs)`]: 'health_timeout',
+    [`${method}(health.failures)`]: 'health_failures',
+  }
+}
+
 export const CLASSES: Readonly<Record<string, Twin>> = {
   Commands: { python: 'Commands', renamed: { 'run(line)': 'command', 'start(line)': 'command' } },
   Command: { python: 'Command', renamed: { 'kill(name)': 'signal' } },
@@ -100,6 +114,19 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
   },
   Scrub: { python: 'Scrub' },
   Secrets: { python: 'Secrets' },
+  Services: {
+    python: 'Services',
+    renamed: {
+      ...servicesIn('deploy'),
+      ...servicesIn('update'),
+      'deploy(registryAuth.username)': 'registry_auth',
+      'deploy(registryAuth.password)': 'registry_auth',
+      'deploy(ready.port)': 'ready',
+      'deploy(ready.command)': 'ready',
+      'deploy(ready.log)': 'ready',
+      'deploy(ready.timeoutMs)': 'ready',
+    },
+  },
   Snapshots: { python: 'Snapshots' },
   SshKeys: { python: 'SshKeys' },
   TemplateBuilder: {

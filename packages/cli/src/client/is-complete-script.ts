@@ -6,7 +6,7 @@ const CLOSES = ')]}'
 const BLOCKS: Readonly<Record<string, string>> = { if: 'fi', do: 'done', case: 'esac' }
 
 /**
- * Whether a prompt should run code of JavaScript, TypeScript or bash now. An open bracket, quote, comment or block needs
+ * Whether a prompt should run code of JavaScript, TypeScript, bash or R now. An open bracket, quote, comment or block needs
  * another line. Code with other mistakes counts as complete, so that the language reports them.
  */
 export function isCompleteScript(code: string, language: Language): boolean {

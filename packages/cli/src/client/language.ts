@@ -12,9 +12,10 @@ const NAMES: Readonly<Record<string, Language>> = {
   js: 'javascript',
   typescript: 'typescript',
   ts: 'typescript',
+  r: 'r',
 }
 
-export const LANGUAGE_CHOICES = 'python, bash, js or ts'
+export const LANGUAGE_CHOICES = 'python, bash, js, ts or r'
 
 export function languageFlag(text: string): Language {
   const language = Object.hasOwn(NAMES, text.toLowerCase()) ? NAMES[text.toLowerCase()] : undefined

@@ -6,6 +6,7 @@ import { defineLifecycleCommands } from './define-lifecycle-commands.ts'
 import { definePortCommands } from './define-port-commands.ts'
 import { defineReportCommands } from './define-report-commands.ts'
 import { defineResourceCommands } from './define-resource-commands.ts'
+import { defineServiceCommands } from './define-service-commands.ts'
 import { addExamples, JsonHelp, TextHelp } from './help.ts'
 
 /** The code of a command. Returns its exit status; undefined means 0. */
@@ -80,6 +81,7 @@ export function createProgram(
   defineLifecycleCommands(program, define)
   defineExecutionCommands(program, define)
   definePortCommands(program, define)
+  defineServiceCommands(program, define)
   defineResourceCommands(program, define)
   defineReportCommands(program, define)
   return program

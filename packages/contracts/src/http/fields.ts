@@ -3,7 +3,7 @@ import { z } from 'zod'
 /** Fields that several requests share. Each refuses values that a later layer could not store or show unchanged. */
 
 /** Must not look like an id: routes accept both names and ids. */
-const NAME = /^(?!(?:sb|bw|sn|ly|vol|run)-[2-9a-km-np-z]{16}$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
+const NAME = /^(?!(?:sb|bw|sn|ly|vol|run|sv)-[2-9a-km-np-z]{16}$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 const NAME_RULE =
   'must be 1-63 letters, digits, ".", "_" or "-", begin with a letter or digit, and not look like an id'
 

@@ -188,6 +188,27 @@ export {
   updateSecretSchema,
 } from './secrets.ts'
 export {
+  type DeployServiceBody,
+  type DeployServiceRequest,
+  deployServiceSchema,
+  listServicesQuery,
+  type RollbackServiceBody,
+  rollbackServiceSchema,
+  SERVICE_LOG_LINES_MAX,
+  type ServiceAnswer,
+  type ServiceLogLineAnswer,
+  type ServicePageAnswer,
+  type ServiceVersionAnswer,
+  serviceLogLineSchema,
+  serviceLogsQuery,
+  servicePageSchema,
+  serviceParams,
+  serviceRefField,
+  serviceSchema,
+  type UpdateServiceBody,
+  updateServiceSchema,
+} from './services.ts'
+export {
   type SessionAnswer,
   type SignInBody,
   type SignInLinkAnswer,

@@ -95,6 +95,13 @@ export const whySchema = z
       .describe(
         '`memory_high`: it is near its memory limit. `out_of_memory`: Linux killed one of its processes. `paused`: it sleeps at its limit until the limit is raised.',
       ),
+    copied: z
+      .array(z.strictObject({ program: z.string(), bytes: z.int() }))
+      .readonly()
+      .optional()
+      .describe(
+        'Programs without the guard, such as static ones, while the sandbox is in memory. Their memory is copied at every sleep and wake; that of others is mapped.',
+      ),
     damage: sandboxDamageSchema.optional(),
   })
   .meta({

@@ -1,5 +1,4 @@
 import { hasErrorCode, isSnapshotId } from '@dormouse/contracts'
-import { DEFAULT_CONNECTIONS } from '@dormouse/contracts/http'
 import type { Caller, CreateRequest } from '../backend.ts'
 import { ApiError } from '../http/api-error.ts'
 import type { SandboxRecord } from '../sandbox/record.ts'
@@ -51,7 +50,6 @@ export async function createSandbox(
     secrets: [],
     expires: expiryOf(record),
     wakeOnTimer: false,
-    connections: DEFAULT_CONNECTIONS,
     atMemoryLimit: 'kill',
     ephemeral: false,
   } as const

@@ -24,6 +24,7 @@ export function environmentCode(language: Language, variables: Variables): Envir
   if (Object.keys(variables).length === 0) return undefined
   if (language === 'python') return inPython(variables)
   if (language === 'bash') return inBash(variables)
+  if (language === 'r') return inR(variables)
   return inJavaScript(variables)
 }
 
@@ -58,4 +59,13 @@ function inBash(variables: Variables): EnvironmentCode {
   const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`
   const set = Object.entries(variables).map(([name, value]) => `export ${name}=${quoted(value)}`)
   return { set: set.join('\n'), reset: `unset ${Object.keys(variables).join(' ')}` }
+}
+
+function inR(variables: Variables): EnvironmentCode {
+  const names = Object.keys(variables)
+  // Strings and names in double quotes are the same in JSON and R.
+  const values = names.map((name) => `${JSON.stringify(name)} = ${JSON.stringify(variables[name])}`)
+  const list = names.map((name) => JSON.stringify(name)).join(', ')
+  const reset = `invisible(Sys.unsetenv(c(${list})))`
+  return { set: `invisible(Sys.setenv(${values.join(', ')}))`, reset }
 }

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { DEFAULT_CONNECTIONS } from '@dormouse/contracts/http'
 import type { Backend, BackendSandbox, Caller, Key } from '../backend.ts'
 import { isSame } from '../envd/signature.ts'
 import { ApiError } from '../http/api-error.ts'
@@ -97,7 +96,6 @@ export class VolumeContent {
         network: { mode: 'none', allow: [] },
         expires: undefined,
         wakeOnTimer: false,
-        connections: DEFAULT_CONNECTIONS,
         atMemoryLimit: 'kill',
         ephemeral: true,
       },

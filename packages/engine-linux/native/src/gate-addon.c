@@ -1,4 +1,7 @@
-/* gate.node: operations of the server in network namespaces of burrows. Each returns a promise. */
+/*
+ * gate.node: operations of the server in network namespaces of burrows, and of programs that it confines. Each returns
+ * a promise.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +15,7 @@
 #include "gate.h"
 #include "own-thread.h"
 
-enum task { OPEN_GATE, HANG_UP, HOLD, RELEASE, CONNECT_PORT, MAKE_ENDS, PROBE };
+enum task { OPEN_GATE, HANG_UP, HOLD, RELEASE, CONNECT_PORT, MAKE_NETWORK, LISTEN, MAKE_ENDS, PROBE };
 
 struct call {
     napi_async_work work;
@@ -24,6 +27,8 @@ struct call {
     struct gate gate;
     int count;
     int connection;
+    int network;
+    int listener;
     /* Of HANG_UP and MAKE_ENDS, with the ends that were made; -1 stands for one that could not be. */
     unsigned char *records;
     size_t records_size;
@@ -44,7 +49,7 @@ static void *run_inside(void *argument)
 {
     struct call *call = argument;
     struct failure *failure = &call->failure;
-    if (call->task != PROBE && !enter_network(call->netns, failure))
+    if (call->task != PROBE && call->task != MAKE_NETWORK && !enter_network(call->netns, failure))
         return NULL;
     switch (call->task) {
     case OPEN_GATE:
@@ -61,6 +66,12 @@ static void *run_inside(void *argument)
         break;
     case CONNECT_PORT:
         call->is_done = connect_port(call->port, &call->connection, failure);
+        break;
+    case MAKE_NETWORK:
+        call->is_done = make_network(&call->network, failure);
+        break;
+    case LISTEN:
+        call->is_done = listen_loopback(call->port, &call->listener, failure);
         break;
     case MAKE_ENDS:
         call->is_done = make_ends(call);
@@ -112,6 +123,10 @@ static napi_value describe_result(napi_env env, const struct call *call)
         set_number(env, result, "count", call->count);
     } else if (call->task == CONNECT_PORT) {
         set_number(env, result, "connection", call->connection);
+    } else if (call->task == MAKE_NETWORK) {
+        set_number(env, result, "network", call->network);
+    } else if (call->task == LISTEN) {
+        set_number(env, result, "listener", call->listener);
     } else if (call->task == MAKE_ENDS) {
         napi_value ends, fd;
         napi_create_array_with_length(env, call->ends_count, &ends);
@@ -168,13 +183,15 @@ static napi_value start(napi_env env, napi_callback_info info, enum task task)
     size_t count = 2;
     int netns = -1, port = 0;
     if (napi_get_cb_info(env, info, &count, arguments, NULL, NULL) != napi_ok ||
-        (task != PROBE && (count < 1 || napi_get_value_int32(env, arguments[0], &netns) != napi_ok))) {
+        (task != PROBE && task != MAKE_NETWORK && (count < 1 || napi_get_value_int32(env, arguments[0], &netns) != napi_ok))) {
         napi_throw_type_error(env, "EINVAL", "expected the descriptor of a network namespace");
         return NULL;
     }
-    if (task == CONNECT_PORT &&
-        (count < 2 || napi_get_value_int32(env, arguments[1], &port) != napi_ok || port < 1 || port > UINT16_MAX)) {
-        napi_throw_type_error(env, "EINVAL", "expected a port from 1 to 65535");
+    /* A listener may have any port. */
+    const int lowest = task == LISTEN ? 0 : 1;
+    if ((task == CONNECT_PORT || task == LISTEN) &&
+        (count < 2 || napi_get_value_int32(env, arguments[1], &port) != napi_ok || port < lowest || port > UINT16_MAX)) {
+        napi_throw_type_error(env, "EINVAL", "expected a port up to 65535");
         return NULL;
     }
     struct call *call = calloc(1, sizeof(*call));
@@ -226,6 +243,16 @@ static napi_value connect_port_call(napi_env env, napi_callback_info info)
     return start(env, info, CONNECT_PORT);
 }
 
+static napi_value make_network_call(napi_env env, napi_callback_info info)
+{
+    return start(env, info, MAKE_NETWORK);
+}
+
+static napi_value listen_call(napi_env env, napi_callback_info info)
+{
+    return start(env, info, LISTEN);
+}
+
 static napi_value make_ends_call(napi_env env, napi_callback_info info)
 {
     return start(env, info, MAKE_ENDS);
@@ -244,6 +271,8 @@ NAPI_MODULE_INIT()
         {"holdConnections", hold_call},
         {"releaseConnections", release_call},
         {"connectPort", connect_port_call},
+        {"makeNetwork", make_network_call},
+        {"listenLoopback", listen_call},
         {"makeEnds", make_ends_call},
         {"startEnds", start_ends_call},
         {"parkEnds", park_ends_call},

@@ -23,7 +23,7 @@ bool failed(struct failure *failure, const char *step);
 
 /* Call it in a thread of its own: the thread enters the namespace and stays there. */
 bool enter_network(int netns, struct failure *failure);
-/* Pre for the following functions except probe_steering: enter_network succeeded. */
+/* Pre for the following functions except make_network and probe_steering: enter_network succeeded. */
 bool open_gate(int netns, struct gate *gate, struct failure *failure);
 /*
  * Ends the connections that lead out of the namespace, except those to the ends in the records `kept` (gate-ends.h).
@@ -42,6 +42,13 @@ bool release_connections(struct failure *failure);
  * listens at either. The caller owns the connection, which does not block.
  */
 bool connect_port(uint16_t port, int *connection, struct failure *failure);
+/*
+ * Makes a network namespace with nothing but a loopback interface, which lives as long as the descriptor. Call it in a
+ * thread of its own, which stays there.
+ */
+bool make_network(int *network, struct failure *failure);
+/* Listens at 127.0.0.1 of the namespace; 0 is any port. The caller owns the socket. */
+bool listen_loopback(uint16_t port, int *listener, struct failure *failure);
 /* The mark of a gate's sockets. Programs inside cannot set a mark, so a routing rule can tell the two apart. */
 #define GATE_MARK 0x646f726du
 

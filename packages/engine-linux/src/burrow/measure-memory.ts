@@ -1,9 +1,13 @@
 import { readFile } from 'node:fs/promises'
-import type { BurrowMemory } from '@dormouse/engine'
+import type { BurrowMemory, CopiedProgram } from '@dormouse/engine'
+import { GUARD_IN_TOOLS } from '../guest-tools.ts'
 
 /** The kernel visits every page, about 20 ms for each gigabyte of heap. Measuring stops after this. */
 const LOOK_MAX_MS = 1_000
 const KIBIBYTE = 1024
+/** What maps the guard, at its path inside. */
+const GUARD = `/.dormouse/${GUARD_IN_TOOLS}`
+const COPIED_MAX = 5
 
 /**
  * Measures the memory of these processes. Anonymous and shared memory belongs to them alone, and the kernel divides a
@@ -16,6 +20,7 @@ export async function measureMemory(pids: readonly number[]): Promise<BurrowMemo
   let privateBytes = 0
   let residentBytes = 0
   let proportionalBytes = 0
+  const copied = new Map<string, number>()
   // One process after the other: a burrow occupies one thread of this process, not all.
   for (const pid of pids) {
     if (performance.now() > deadline) return undefined
@@ -24,9 +29,31 @@ export async function measureMemory(pids: readonly number[]): Promise<BurrowMemo
     privateBytes += read('Pss_Anon') + read('Pss_Shmem')
     residentBytes += read('Rss')
     proportionalBytes += read('Pss')
+    const program = await findUnguarded(pid)
+    if (program !== undefined) copied.set(program, (copied.get(program) ?? 0) + read('Pss_Anon'))
   }
   if (residentBytes === 0) return undefined
-  return { privateBytes, sharedBytes: Math.max(0, residentBytes - privateBytes), proportionalBytes }
+  const sharedBytes = Math.max(0, residentBytes - privateBytes)
+  return { privateBytes, sharedBytes, proportionalBytes, copied: largest(copied) }
+}
+
+function largest(copied: ReadonlyMap<string, number>): CopiedProgram[] {
+  const programs = [...copied].map(([program, bytes]) => ({ program, bytes }))
+  return programs.sort((one, other) => other.bytes - one.bytes).slice(0, COPIED_MAX)
+}
+
+/** The name of a program that the guard is not loaded in. Undefined for others, and for processes that have ended. */
+async function findUnguarded(pid: number): Promise<string | undefined> {
+  try {
+    const [maps, status] = await Promise.all(
+      ['maps', 'status'].map((file) => readFile(`/proc/${pid}/${file}`, 'utf8')),
+    )
+    // A program that has ended has no memory, and PID 1 of the burrow is in no snapshot.
+    if (maps === '' || /^NSpid:.*\t1$/m.test(status ?? '') || maps?.includes(GUARD)) return undefined
+    return /^Name:\t(.*)$/m.exec(status ?? '')?.[1]?.replaceAll(/[^\x20-\x7e]/g, '?')
+  } catch {
+    return undefined
+  }
 }
 
 /** Empty for a process that has ended meanwhile. */

@@ -14,6 +14,10 @@ export interface GateAddon {
   releaseConnections(netnsFd: number): Promise<unknown>
   /** Connects to 127.0.0.1, or to ::1; rejects with ECONNREFUSED. The caller owns the descriptor. */
   connectPort(netnsFd: number, port: number): Promise<{ readonly connection: number }>
+  /** A network namespace with a loopback interface only. It lives as long as the descriptor, which the caller owns. */
+  makeNetwork(): Promise<{ readonly network: number }>
+  /** Listens at 127.0.0.1 in the namespace; 0 is any port. The caller owns the descriptor. */
+  listenLoopback(netnsFd: number, port: number): Promise<{ readonly listener: number }>
   /** Rejects when this kernel does not support gates. */
   probe(): Promise<unknown>
 }

@@ -67,7 +67,7 @@ export async function importImage(engine: SnapshotEngine, request: ImportImage):
 
 async function importOne(engine: SnapshotEngine, request: ImportImage, key: string): Promise<ImportedImage> {
   const { layout } = engine.host
-  const { onLine = () => {}, signal, credentials, registriesConf } = request
+  const { onLine = () => {}, signal, credentials, registriesConf, network } = request
   await makePullsDirectory(layout.pullsDir)
   if (request.image === EMPTY_IMAGE.name) return importEmpty(engine, request)
   await requireSkopeo(onLine)
@@ -83,6 +83,7 @@ async function importOne(engine: SnapshotEngine, request: ImportImage, key: stri
       source,
       credentials,
       registriesConf,
+      network,
       directory,
       findLayer,
       onLine,

@@ -3,7 +3,7 @@ import { constants } from 'node:fs'
 import { chown, mkdir, open, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
-import type { ImageCredentials, ImageSource } from '@dormouse/engine'
+import type { ImageCredentials, ImageNetwork, ImageSource } from '@dormouse/engine'
 import { removeTree } from '../host/publish-directory.ts'
 import { runCommand, runCommandOrFail } from '../host/run-command.ts'
 import {
@@ -14,12 +14,14 @@ import {
   imageManifestSchema,
 } from './image-config.ts'
 import type { KnownLayer } from './layer-index.ts'
+import { openPullNetwork } from './pull-network.ts'
 import { PULL_UID, type RunSkopeo, runSkopeo } from './skopeo.ts'
 
 export interface PullImage {
   readonly source: ImageSource
   readonly credentials?: ImageCredentials | undefined
   readonly registriesConf?: string | undefined
+  readonly network?: ImageNetwork | undefined
   /** Kept after a failure: the next pull of the same image continues with the layers that have arrived. */
   readonly directory: string
   /** Layers that this host has are not pulled. */
@@ -51,8 +53,9 @@ export async function pullImage(pull: PullImage): Promise<PulledImage> {
   for (const path of ['.config', '.config/containers']) await makeDirectory(join(directory, path))
   await copyIn(pull.registriesConf, join(directory, '.config/containers/registries.conf'))
   const pinnedSource = await copySource(pull)
-  const skopeo = (args: readonly string[], lines: RunSkopeo['onLine'] = () => {}) =>
-    callSkopeo(pull, [...args.slice(0, 1), ...auth, ...args.slice(1)], lines)
+  await using network = pull.network && (await openPullNetwork(pull.network))
+  const skopeo = (args: readonly string[], onLine: RunSkopeo['onLine'] = () => {}) =>
+    callSkopeo(pull, [...args.slice(0, 1), ...auth, ...args.slice(1)], { onLine, network })
   try {
     const pinned = source.transport === 'docker' ? await pinDigest(pull, layout, skopeo) : pinnedSource
     // An index of an earlier attempt could name another image.
@@ -140,10 +143,10 @@ function withDigest(reference: string, digest: string): string {
 async function callSkopeo(
   pull: PullImage,
   args: readonly string[],
-  onLine: RunSkopeo['onLine'],
+  { onLine, network }: Pick<RunSkopeo, 'onLine' | 'network'>,
 ): Promise<string> {
   const { directory: home, signal, source } = pull
-  const result = await runSkopeo({ args, home, signal, ...(onLine && { onLine }) })
+  const result = await runSkopeo({ args, home, network, signal, ...(onLine && { onLine }) })
   if (result.exitCode === 0) return result.stdout
   throw new DormouseError('setup_failed', `${source.reference} cannot be pulled: ${explain(result.tail)}`)
 }

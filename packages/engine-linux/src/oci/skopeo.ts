@@ -1,23 +1,29 @@
 import { DormouseError } from '@dormouse/contracts'
 import { type CommandResult, runCommand, runCommandOrFail } from '../host/run-command.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
+import type { OpenedNetwork } from './pull-network.ts'
 
 /** No file of the host and no process belongs to it. Inside sandboxes it is `nobody`. */
 export const PULL_UID = UID_BASE + 65_534
+
+const NO_PROXY = ['NO_PROXY', 'no_proxy']
 
 export interface RunSkopeo {
   readonly args: readonly string[]
   /** A directory of PULL_UID, for its settings and temporary files. */
   readonly home: string
+  /** Where it runs; the host's network by default. */
+  readonly network?: Pick<OpenedNetwork, 'launcher' | 'env'> | undefined
   readonly signal?: AbortSignal | undefined
   readonly onLine?: (line: string) => void
 }
 
 /** Runs skopeo without privileges: it reads what strangers send. */
-export async function runSkopeo({ args, home, signal, onLine }: RunSkopeo): Promise<CommandResult> {
-  // Proxies come from the environment of the server. Credentials and settings must not.
-  const settings = ['-u', 'REGISTRY_AUTH_FILE', '-u', 'XDG_CONFIG_HOME', `HOME=${home}`]
-  const environment = [...settings, `XDG_RUNTIME_DIR=${home}`, `TMPDIR=${home}`]
+export async function runSkopeo({ args, home, network, signal, onLine }: RunSkopeo): Promise<CommandResult> {
+  // Credentials and settings must not come from the environment of the server. Proxies may, unless it has its own.
+  const unset = ['REGISTRY_AUTH_FILE', 'XDG_CONFIG_HOME', ...(network === undefined ? [] : NO_PROXY)]
+  const set = [`HOME=${home}`, `XDG_RUNTIME_DIR=${home}`, `TMPDIR=${home}`, ...(network?.env ?? [])]
+  const environment = [...unset.flatMap((name) => ['-u', name]), ...set]
   const user = [
     'setpriv',
     `--reuid=${PULL_UID}`,
@@ -26,7 +32,7 @@ export async function runSkopeo({ args, home, signal, onLine }: RunSkopeo): Prom
     '--no-new-privs',
     '--',
   ]
-  const argv = ['env', ...environment, ...user, 'skopeo', ...args] as const
+  const argv = [...(network?.launcher ?? []), 'env', ...environment, ...user, 'skopeo', ...args] as const
   return runCommand({ argv: argv as unknown as [string, ...string[]], signal, ...(onLine && { onLine }) })
 }
 

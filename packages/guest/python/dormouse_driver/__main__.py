@@ -9,8 +9,9 @@ sys.dont_write_bytecode = True
 
 from dormouse_driver.bash import Bash  # noqa: E402
 from dormouse_driver.driver import Driver  # noqa: E402
+from dormouse_driver.r import R  # noqa: E402
 
-INTERPRETERS = {"bash": Bash}
+INTERPRETERS = {"bash": Bash, "r": R}
 
 control_fd, language, program = sys.argv[1:]
 sys.exit(Driver(int(control_fd), INTERPRETERS[language](program)).serve())

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dormouse_driver.interpreter import Interpreter
+from dormouse_driver.reports import read_report
 
 LENGTH = struct.Struct(">I")
 READ_BYTES = 1 << 18
@@ -92,7 +93,7 @@ class Driver:
         self._send({"type": "done", "code": code})
 
     def _wake(self, message: dict[str, Any]) -> None:
-        seed = int.from_bytes(os.urandom(2), "little") if message["reseed"] else None
+        seed = int.from_bytes(os.urandom(4), "little") >> 1 if message["reseed"] else None
         self._wakes.append((message["request"], self._interpreter.set_variables(message["env"], seed)))
         if not self._waiting:
             self._finish_wakes()
@@ -120,6 +121,10 @@ class Driver:
         while (end := self._reports.find(0)) >= 0:
             text = self._reports[:end].decode(errors="replace")
             del self._reports[: end + 1]
+            if (message := read_report(text)) is not None:
+                if self._active_run is not None:
+                    self._send(message)
+                continue
             if self._waiting:
                 self._waiting.popleft()(int(text) & 0xFF if text.lstrip("-").isdecimal() else 1)
             if not self._waiting:

@@ -1,4 +1,4 @@
-"""An interpreter that a driver steers: commands on its stdin, code in a file, reports on a pipe."""
+"""An interpreter that a driver steers: commands on a pipe, code in a file, reports on another pipe."""
 
 import ctypes
 import os
@@ -11,7 +11,13 @@ _prctl = ctypes.CDLL(None).prctl
 
 
 class Interpreter(ABC):
-    """After every command it writes an exit code and a NUL to the report pipe."""
+    """
+    After every command it writes an exit code and a NUL to the report pipe. Before that it may report values and errors,
+    as `reports.py` reads them.
+    """
+
+    # Otherwise on the descriptor `command_fd`, and its stdin is empty.
+    commands_on_stdin = True
 
     def __init__(self, program: str) -> None:
         self.program = program
@@ -20,14 +26,19 @@ class Interpreter(ABC):
         self.report_fd, self._report_write = os.pipe()
         # What it gets, by name.
         self.descriptors: dict[str, int] = {}
+        self._commands_read, self._commands = os.pipe()
         self._process: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
     def command(self) -> list[str]: ...
 
+    def environment(self) -> dict[str, str]:
+        """Added to the environment of the context."""
+        return {}
+
     @abstractmethod
     def prepare(self) -> str:
-        """Commands that make it ready. The last one reports."""
+        """Commands that make it ready. It reports when it is."""
 
     @abstractmethod
     def execute(self) -> str:
@@ -40,20 +51,23 @@ class Interpreter(ABC):
     def start(self) -> None:
         stderr_fd = os.dup(2)
         self.descriptors = {"code_fd": self.code_fd, "report_fd": self._report_write, "stderr_fd": stderr_fd}
+        if not self.commands_on_stdin:
+            self.descriptors["command_fd"] = self._commands_read
         self._process = subprocess.Popen(
             self.command(),
-            stdin=subprocess.PIPE,
+            stdin=self._commands_read if self.commands_on_stdin else subprocess.DEVNULL,
             # What it says about a missing terminal is of no interest. `prepare` connects the real one.
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL if self.commands_on_stdin else None,
             pass_fds=tuple(self.descriptors.values()),
             # A group of its own: an interrupt reaches the programs that it runs, not the driver.
             start_new_session=True,
             preexec_fn=_die_with_parent,
             # Waits for commands, and so is no work that keeps a sandbox awake. Programs that it starts do not get this.
-            env={**os.environ, "DORMOUSE_KEEP_AWAKE": "0"},
+            env={**os.environ, **self.environment(), "DORMOUSE_KEEP_AWAKE": "0"},
         )
         os.close(self._report_write)
         os.close(stderr_fd)
+        os.close(self._commands_read)
         self._send(self.prepare())
 
     def run(self, code: str) -> None:
@@ -78,10 +92,10 @@ class Interpreter(ABC):
         return code if code is None or code >= 0 else 128 - code
 
     def _send(self, commands: str) -> None:
-        assert self._process is not None and self._process.stdin is not None
+        view = memoryview(commands.encode())
         try:
-            self._process.stdin.write(commands.encode())
-            self._process.stdin.flush()
+            while view:
+                view = view[os.write(self._commands, view) :]
         except BrokenPipeError:
             # It has ended, which the report pipe says as well.
             pass

@@ -23,7 +23,7 @@ Returns the contexts.`,
     name: z.string().min(1).optional().describe('The context. Required unless you list.'),
     cwd: z.string().min(1).optional().describe('Its working directory, for `create` and `restart`.'),
     language: z
-      .enum(['python', 'bash', 'javascript', 'typescript'])
+      .enum(['python', 'bash', 'javascript', 'typescript', 'r'])
       .optional()
       .describe('For `create`. Default: `python`. A `bash` keeps its variables and directory.'),
     python: z

@@ -10,7 +10,7 @@ interface ComposerProps {
   readonly contexts: readonly string[]
 }
 
-const LANGUAGES = ['python', 'bash', 'javascript', 'typescript'] as const
+const LANGUAGES = ['python', 'bash', 'javascript', 'typescript', 'r'] as const
 
 /** Code to run next. Several runs in one context wait in a queue. */
 export function Composer({ sandbox, isAsleep, contexts }: ComposerProps) {

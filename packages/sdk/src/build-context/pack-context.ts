@@ -4,7 +4,7 @@ import { type TarFile, tar } from './tar.ts'
 
 /** The files of a directory as an archive, without those that its .dockerignore names. Only in Node. */
 export async function packContext(directory: string): Promise<AsyncIterable<Uint8Array>> {
-  const isIgnored = dockerIgnore(await readIgnoreFile(directory))
+  const isIgnored = dockerIgnore((await readContextFile(directory, '.dockerignore')) ?? '')
   // A directory may be ignored and a file in it not, so directories are always read.
   const tree = await localFiles.readTree(directory, () => true)
   const files = tree.files.filter(({ below }) => !isIgnored(below))
@@ -22,10 +22,11 @@ export async function packContext(directory: string): Promise<AsyncIterable<Uint
   return tar(entries)
 }
 
-async function readIgnoreFile(directory: string): Promise<string> {
-  const { files } = await localFiles.readTree(directory, (below) => below === '.dockerignore')
+/** The text of a file at the top of the directory, if it is there. Only in Node. */
+export async function readContextFile(directory: string, name: string): Promise<string | undefined> {
+  const { files } = await localFiles.readTree(directory, (below) => below === name)
   const [file] = files
-  if (file === undefined) return ''
+  if (file === undefined) return undefined
   const content = (await localFiles.contentOf(file)) as AsyncIterable<Uint8Array> | Uint8Array
   let text = ''
   const decoder = new TextDecoder()

@@ -4,7 +4,7 @@ export type CompletionsAnswer = { matches: readonly string[]; replaces: string; 
 
 export type ContextAnswer = {
   name: string
-  language: 'bash' | 'javascript' | 'python' | 'typescript'
+  language: 'bash' | 'javascript' | 'python' | 'r' | 'typescript'
   user: string
   pid: number | null
   state: 'busy' | 'dead' | 'idle' | 'starting'
@@ -18,6 +18,6 @@ export type CreateContextBody = {
   user?: string
   cwd?: string
   env?: Record<string, string>
-  language?: 'bash' | 'javascript' | 'python' | 'typescript' | undefined
+  language?: 'bash' | 'javascript' | 'python' | 'r' | 'typescript' | undefined
   python?: string
 }

@@ -41,6 +41,7 @@ export type ErrorAnswer = {
       | 'run_unfinished'
       | 'scope_missing'
       | 'server_unreachable'
+      | 'service_unavailable'
       | 'setup_failed'
       | 'snapshot_refused'
       | 'snapshot_unusable'

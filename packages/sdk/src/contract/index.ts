@@ -50,6 +50,14 @@ export type {
 export type { CreateSandboxBody, SandboxAnswer, SandboxPageAnswer, UpdateSandboxBody } from './sandboxes.ts'
 export type { ScrubAnswer } from './scrub.ts'
 export type { CreateSecretBody, SecretAnswer, SecretPageAnswer, UpdateSecretBody } from './secrets.ts'
+export type {
+  DeployServiceBody,
+  RollbackServiceBody,
+  ServiceAnswer,
+  ServiceLogLineAnswer,
+  ServicePageAnswer,
+  UpdateServiceBody,
+} from './services.ts'
 export type { SessionAnswer, SignInLinkAnswer } from './sessions.ts'
 export type { CreateSnapshotBody, SnapshotAnswer, SnapshotPageAnswer } from './snapshots.ts'
 export type { AddSshKeyBody, SshEndpointAnswer, SshKeyAnswer, SshKeyPageAnswer } from './ssh-keys.ts'

@@ -85,6 +85,7 @@ export type WhyAnswer = {
         message: string
       }
     | undefined
+  copied?: readonly { program: string; bytes: number }[] | undefined
   damage?:
     | { snapshotId: string; reason: string; foundAt: string; rollbackTo?: string | undefined }
     | undefined

@@ -7,7 +7,7 @@ export type RunAnswer = {
   runId: string
   sandboxId: string
   context: string
-  language: 'bash' | 'javascript' | 'python' | 'typescript'
+  language: 'bash' | 'javascript' | 'python' | 'r' | 'typescript'
   state: 'finished' | 'lost' | 'queued' | 'running'
   startedAt: string
   finishedAt?: string | undefined
@@ -19,7 +19,7 @@ export type RunAnswer = {
 export type RunBody = {
   code: string
   timeoutMs?: number
-  language?: 'bash' | 'javascript' | 'python' | 'typescript'
+  language?: 'bash' | 'javascript' | 'python' | 'r' | 'typescript'
   context?: string
   idempotencyKey?: string
   input?: boolean
@@ -32,7 +32,7 @@ export type RunEventAnswer =
       type: 'start'
       runId: string
       context: string
-      language?: 'bash' | 'javascript' | 'python' | 'typescript' | undefined
+      language?: 'bash' | 'javascript' | 'python' | 'r' | 'typescript' | undefined
       contextRestarted?: string | undefined
     }
   | { seq: number; type: 'stderr' | 'stdout'; data: string; between?: boolean | undefined }
@@ -93,6 +93,7 @@ export type RunEventAnswer =
           | 'run_unfinished'
           | 'scope_missing'
           | 'server_unreachable'
+          | 'service_unavailable'
           | 'setup_failed'
           | 'snapshot_refused'
           | 'snapshot_unusable'
@@ -111,7 +112,7 @@ export type RunEventAnswer =
 export type RunOnceBody = {
   code: string
   timeoutMs?: number
-  language?: 'bash' | 'javascript' | 'python' | 'typescript' | undefined
+  language?: 'bash' | 'javascript' | 'python' | 'r' | 'typescript' | undefined
   template?: string | undefined
   env?: Record<string, string> | undefined
   limits?:
@@ -143,7 +144,7 @@ export type RunWithResultAnswer = {
   runId: string
   sandboxId: string
   context: string
-  language: 'bash' | 'javascript' | 'python' | 'typescript'
+  language: 'bash' | 'javascript' | 'python' | 'r' | 'typescript'
   state: 'finished' | 'lost' | 'queued' | 'running'
   startedAt: string
   finishedAt?: string | undefined

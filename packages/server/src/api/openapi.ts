@@ -19,6 +19,7 @@ const TAGS = {
     'TCP ports in a sandbox. HTTP and WebSocket requests of any method to `/v1/sandboxes/{id}/ports/{port}/…` and `<port>-<id>.<domain>` go to the program on that port, and wake the sandbox. They need a key or a link, unless the port is public. `link`, `wait` and `tcp` directly below the port are routes of this server; under a host name every path belongs to the sandbox. The server itself answers with `port_closed` (502), `unauthorized` and the errors of every route below a sandbox.',
   templates: 'What sandboxes are created from.',
   volumes: 'Directories that outlive sandboxes.',
+  services: 'Programs that answer requests at a stable address and sleep in between.',
   secrets: 'Values that sandboxes use in requests and never hold.',
   usage: 'Usage, and its cost with and without standby.',
   keys: 'API keys.',

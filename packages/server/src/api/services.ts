@@ -1,6 +1,7 @@
 import type { Access } from '../access/access.ts'
 import type { Caller } from '../access/caller.ts'
 import type { Sessions } from '../access/sessions.ts'
+import type { Deployments } from '../deployments/deployments.ts'
 import type { FleetCalls } from '../fleet/fleet.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { PortService } from '../ports/port-service.ts'
@@ -24,7 +25,7 @@ export interface Services {
   /** Defaults for sandboxes created without a policy. */
   readonly policyDefaults: Pick<
     SandboxPolicy,
-    'idleTimeoutMs' | 'storeAfterMs' | 'maxBackgroundMs' | 'network'
+    'idleTimeoutMs' | 'storeAfterMs' | 'maxBackgroundMs' | 'network' | 'connections'
   >
   /** Default limits of sandboxes of this caller. */
   readonly defaultLimits: (caller: Caller) => SandboxLimits
@@ -32,6 +33,7 @@ export interface Services {
   readonly templates: Templates
   readonly uploads: Pick<Uploads, 'put'>
   readonly volumes: Volumes
+  readonly deployments: Deployments
   readonly secrets: Secrets
   readonly ports: PortService
   readonly ssh: Ssh

@@ -1,6 +1,8 @@
 import { join } from 'node:path'
 import { hasErrorCode } from '@dormouse/contracts'
+import { DEFAULT_CONNECTIONS, DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
 import type { ItemStore, RecordStore } from '@dormouse/e2b'
+import { PublicDialer } from '@dormouse/egress'
 import type { Engine } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import { Sessions } from '../access/sessions.ts'
@@ -8,6 +10,7 @@ import type { StoredAccess } from '../access/stored-access.ts'
 import type { Services } from '../api/services.ts'
 import { previewDomain } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
+import { DeploymentService, type DeploymentServiceOptions } from '../deployments/deployment-service.ts'
 import { EventFeed } from '../fleet/event-feed.ts'
 import { Fleet } from '../fleet/fleet.ts'
 import { publishRun } from '../fleet/publish-run.ts'
@@ -26,6 +29,7 @@ import { buildBuiltIns } from '../templates/build-built-ins.ts'
 import { BuiltInTemplates } from '../templates/built-in-templates.ts'
 import { type BuilderTools, openTemplates } from '../templates/open-templates.ts'
 import type { RecipeServices } from '../templates/recipe/build-recipe.ts'
+import { RegistryAccess } from '../templates/recipe/registry-access.ts'
 import { Uploads } from '../templates/recipe/uploads.ts'
 import { UsageService } from '../usage/usage-service.ts'
 import type { Volumes } from '../volumes/volumes.ts'
@@ -76,9 +80,15 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   const { runs, usage, metrics, templates, uploads, fleet } = openAbove(options, { stores, opened }, closing)
   const ports = openPorts(config, stores, access)
   const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
+  const defaults = openDefaults(config, ceilings)
+  const deployments = closing.use(
+    openDeployments({ stores, sandboxes, templates, uploads, log, ...defaults }),
+  )
+  deps.listeners.push(deployments.listener)
   const recovery = await recover(deps)
   await templates.open()
   await volumes.open()
+  await deployments.open()
   runs.removeOrphans()
   runs.startQueued()
   const scrub = openWatches({ config, stores, opened }, closing)
@@ -96,6 +106,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
         templates,
         uploads,
         volumes,
+        deployments,
         secrets,
         ports,
         ssh,
@@ -105,13 +116,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
         fleet,
       },
       sessions: new Sessions({ rows: stores.sessions, access, nowMs: stores.clock.wallMs }),
-      defaultLimits: ({ keyId }) => ceilings.defaultLimits(keyId),
-      policyDefaults: {
-        idleTimeoutMs: config.idleTimeoutMs,
-        storeAfterMs: config.storeAfterMs,
-        maxBackgroundMs: config.maxBackgroundMs,
-        network: defaultNetwork(config),
-      },
+      ...defaults,
     },
     buildBuiltIns: (signal) => {
       const { catalog, now } = { catalog: stores.templates, now: stores.clock.wallMs }
@@ -125,6 +130,38 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     },
     [Symbol.asyncDispose]: () => closing[Symbol.asyncDispose](),
   }
+}
+
+/** Defaults for sandboxes created without a policy. */
+function openDefaults(
+  config: ServerConfig,
+  ceilings: OpenedSandboxes['ceilings'],
+): Pick<Services, 'policyDefaults' | 'defaultLimits'> {
+  return {
+    defaultLimits: ({ keyId }) => ceilings.defaultLimits(keyId),
+    policyDefaults: {
+      idleTimeoutMs: config.idleTimeoutMs,
+      storeAfterMs: config.storeAfterMs,
+      maxBackgroundMs: config.maxBackgroundMs,
+      network: defaultNetwork(config),
+      connections: DEFAULT_CONNECTIONS,
+    },
+  }
+}
+
+function openDeployments({
+  stores,
+  ...parts
+}: { stores: Stores } & Omit<
+  DeploymentServiceOptions,
+  'rows' | 'db' | 'journalDb' | 'settingsOf' | 'defaultTemplate' | 'nowMs'
+>): DeploymentService {
+  return new DeploymentService({
+    ...parts,
+    ...{ rows: stores.services, db: stores.db, journalDb: stores.journalDb, nowMs: stores.clock.wallMs },
+    settingsOf: (template, owner) => stores.templates.findUsable(template, owner)?.image,
+    defaultTemplate: DEFAULT_TEMPLATE,
+  })
 }
 
 /** Services that use sandboxes or listen to what happens to them. */
@@ -208,7 +245,10 @@ function openRecipes(
       now: deps.clock.wallMs,
     }),
     ensureVolume: (name, caller) => ensureVolume(volumes, name, caller),
-    registriesConf: config.images.registriesConf,
+    registries: new RegistryAccess({
+      dialer: new PublicDialer({ proxy: config.network.proxy, ownAddresses: config.network.ownAddresses }),
+      registriesConf: config.images.registriesConf,
+    }),
   }
 }
 

@@ -4,6 +4,7 @@ import { SessionRows } from '../access/session-rows.ts'
 import { hostClock } from '../clock/clock.ts'
 import { ServerClock } from '../clock/server-clock.ts'
 import type { ServerConfig } from '../config/config.ts'
+import { ServiceRows } from '../deployments/service-rows.ts'
 import type { Closing } from '../host/closing.ts'
 import { ROOM_FOR_RECORDS, type SpaceReserve } from '../host/space-reserve.ts'
 import type { Log } from '../log.ts'
@@ -63,6 +64,7 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
   const usage = new UsageRows(journalDb)
   return {
     db,
+    journalDb,
     clock: new ServerClock({ clock: hostClock, lastRecordedMs: usage.countedUntil, log }),
     journal: new RunJournal(journalDb),
     journalUpkeep: opened.use(new JournalUpkeep(journalDb, log)),
@@ -78,6 +80,7 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
     secrets: new SecretRows(db),
     volumes: new VolumeRows(db),
     ports: new PortRows(db),
+    services: new ServiceRows(db),
     sshKeys: new SshKeyRows(db),
     e2b: new E2bRows<SandboxRecord>(db),
     e2bItems: new E2bItems(db),

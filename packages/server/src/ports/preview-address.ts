@@ -9,6 +9,17 @@ export interface PreviewAddress {
   readonly prefix: string | undefined
 }
 
+/** The address of a request to a service. */
+export interface ServiceAddress {
+  /** A service id or name. */
+  readonly service: string
+  readonly target: string
+  readonly prefix: string | undefined
+}
+
+const SERVICE_BY_PATH = /^(?<prefix>\/v1\/services\/(?<service>[^/?]+)\/http)(?<target>\/.*)$/s
+const SERVICE_LABEL = /^sv-[2-9a-km-np-z]{16}$/
+
 const BY_PATH =
   /^(?<prefix>\/v1\/sandboxes\/(?<sandbox>[^/?]+)\/ports\/(?<port>[1-9]\d{0,4}))(?<target>\/.*)$/s
 /** Host names know no upper case, and a dot begins another label: sandboxes with such names are named by path. */
@@ -30,11 +41,27 @@ export function findPreview(
 }
 
 function inHost(host: string, domain: string): { sandbox: string; port: number } | undefined {
-  const name = host.toLowerCase().replace(/:\d*$/, '')
-  if (!name.endsWith(`.${domain}`)) return undefined
-  const { port, sandbox } = LABEL.exec(name.slice(0, -domain.length - 1))?.groups ?? {}
+  const { port, sandbox } = LABEL.exec(labelIn(host, domain) ?? '')?.groups ?? {}
   if (sandbox === undefined || Number(port) > PORT_MAX) return undefined
   return { sandbox, port: Number(port) }
+}
+
+/** By host name only its id: two keys may have given one name. */
+export function findService(
+  { url = '', host = '' }: { url?: string | undefined; host?: string | undefined },
+  domain: string | undefined,
+): ServiceAddress | undefined {
+  const label = domain === undefined ? undefined : labelIn(host, domain)
+  if (label !== undefined && SERVICE_LABEL.test(label))
+    return { service: label, target: url, prefix: undefined }
+  const { prefix, service, target } = SERVICE_BY_PATH.exec(url)?.groups ?? {}
+  if (prefix === undefined || service === undefined || target === undefined) return undefined
+  return { service, target, prefix }
+}
+
+function labelIn(host: string, domain: string): string | undefined {
+  const name = host.toLowerCase().replace(/:\d*$/, '')
+  return name.endsWith(`.${domain}`) ? name.slice(0, -domain.length - 1) : undefined
 }
 
 export interface PublicOrigin {
@@ -52,4 +79,14 @@ export function previewUrl(
   if (domain === undefined) return `${scheme}://${host}/v1/sandboxes/${sandboxId}/ports/${port}/`
   const ownPort = /:\d+$/.exec(host)?.[0] ?? ''
   return `${scheme}://${port}-${sandboxId}.${domain}${ownPort}/`
+}
+
+/** The public URL of a service; ends with a slash. */
+export function serviceUrl(
+  { scheme, host }: PublicOrigin,
+  { serviceId, domain }: { serviceId: string; domain: string | undefined },
+): string {
+  if (domain === undefined) return `${scheme}://${host}/v1/services/${serviceId}/http/`
+  const ownPort = /:\d+$/.exec(host)?.[0] ?? ''
+  return `${scheme}://${serviceId}.${domain}${ownPort}/`
 }

@@ -1,15 +1,14 @@
 import { Mutex } from '@dormouse/async'
-import type { SandboxMetricsAnswer } from '@dormouse/contracts/http'
-import type { Burrow } from '@dormouse/engine'
+import type { Burrow, BurrowMemory } from '@dormouse/engine'
 import type { ServerClock } from '../clock/server-clock.ts'
 
 /** Caches results for 20 × the measuring time of all burrows, so measuring uses at most 5 % of a CPU. */
 const CACHE_FACTOR = 20
 
-type MemoryAnswer = SandboxMetricsAnswer['memory']
+type MeasuredMemory = (BurrowMemory & { readonly at: string }) | undefined
 
 interface Sample {
-  readonly memory: Promise<MemoryAnswer>
+  readonly memory: Promise<MeasuredMemory>
   /** By the monotonic clock; undefined while it is under way. */
   endedAt: number | undefined
   tookMs: number
@@ -25,7 +24,7 @@ export class MemorySampler {
     this.#clock = clock
   }
 
-  measure(burrow: Burrow): Promise<MemoryAnswer> {
+  measure(burrow: Burrow): Promise<MeasuredMemory> {
     const known = this.#samples.get(burrow)
     if (known !== undefined && this.#isFresh(known)) return known.memory
     if (known === undefined) void burrow.ended.then(() => this.#samples.delete(burrow))
@@ -34,7 +33,7 @@ export class MemorySampler {
     return memory
   }
 
-  async #measure(burrow: Burrow): Promise<MemoryAnswer> {
+  async #measure(burrow: Burrow): Promise<MeasuredMemory> {
     const clock = this.#clock
     const began = clock.monotonicMs()
     // A burrow that ended meanwhile has no memory.

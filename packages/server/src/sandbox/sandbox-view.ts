@@ -1,4 +1,5 @@
 import type { SandboxAnswer, SandboxMetricsAnswer, SnapshotAnswer } from '@dormouse/contracts/http'
+import type { BurrowMemory } from '@dormouse/engine'
 import type { SnapshotRow } from '../store/snapshot-rows.ts'
 import type { Sandbox } from './sandbox.ts'
 import type { SandboxDependencies } from './sandbox-dependencies.ts'
@@ -66,5 +67,20 @@ export async function sandboxMetrics(
     withMemory && burrow ? deps.memory.measure(burrow) : undefined,
   ])
   const { id, state, tier } = sandbox.view()
-  return { sandboxId: id, state, tier, usage, memory, network: deps.network.counters(sandbox.id) }
+  return {
+    sandboxId: id,
+    state,
+    tier,
+    usage,
+    memory: memory && withoutCopied(memory),
+    network: deps.network.counters(sandbox.id),
+  }
+}
+
+/** `why` has the programs. */
+function withoutCopied<Memory extends BurrowMemory>({
+  copied: _copied,
+  ...memory
+}: Memory): Omit<Memory, 'copied'> {
+  return memory
 }

@@ -257,7 +257,8 @@ export class Sandbox {
 
   async why(): Promise<WhyAnswer> {
     await this.background.check()
-    return explainWhy(this)
+    const memory = this.burrow && (await this.deps.memory.measure(this.burrow))
+    return explainWhy(this, memory?.copied)
   }
 
   ledger(options: { after?: number; limit: number }): Page<LedgerEntry> {

@@ -1,4 +1,5 @@
 import type { WhyAnswer } from '@dormouse/contracts/http'
+import type { CopiedProgram } from '@dormouse/engine'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import { capitalised, howToRaise } from './memory-words.ts'
 import { isPaused, pausedText } from './paused.ts'
@@ -6,7 +7,7 @@ import type { Sandbox } from './sandbox.ts'
 import { untilTimerWake } from './timer-wakes.ts'
 
 /** Why a sandbox is awake, or when it will sleep, in words and data. */
-export function explainWhy(sandbox: Sandbox): WhyAnswer {
+export function explainWhy(sandbox: Sandbox, copied: readonly CopiedProgram[] = []): WhyAnswer {
   const { row, work, refusal, deps } = sandbox
   const { clock } = deps
   const entries = row.state === 'running' ? work.list() : []
@@ -18,7 +19,12 @@ export function explainWhy(sandbox: Sandbox): WhyAnswer {
   return {
     state: row.state,
     tier: row.tier,
-    summary: [summarise(sandbox, { sleepsInMs, storesInMs }), expiryText(sandbox), memory?.message]
+    summary: [
+      summarise(sandbox, { sleepsInMs, storesInMs }),
+      expiryText(sandbox),
+      memory?.message,
+      copiedText(copied),
+    ]
       .filter(Boolean)
       .join(' '),
     work: entries,
@@ -34,8 +40,19 @@ export function explainWhy(sandbox: Sandbox): WhyAnswer {
             retryAt: new Date(clock.wallMs() + refusal.retryAtMs - clock.monotonicMs()).toISOString(),
           },
     memory,
+    copied: copied.length === 0 ? undefined : copied,
     damage: deps.quarantine.damageOf(row),
   }
+}
+
+/** Small programs cost nothing that anyone notices. */
+const COPIED_WORTH_SAYING_BYTES = 8 * 1024 ** 2
+
+function copiedText(copied: readonly CopiedProgram[]): string | undefined {
+  const large = copied.filter(({ bytes }) => bytes >= COPIED_WORTH_SAYING_BYTES)
+  if (large.length === 0) return undefined
+  const which = large.map(({ program, bytes }) => `${program} (${Math.round(bytes / 1024 ** 2)} MiB)`)
+  return `Runs without the guard, so its memory is copied at every sleep and wake: ${which.join(', ')}.`
 }
 
 function memoryOf({ memory, row }: Sandbox): WhyAnswer['memory'] {

@@ -4,7 +4,7 @@ import type { Page } from './page.ts'
 import type { SqlValue } from './statement.ts'
 
 export interface PageOf {
-  readonly table: 'sandboxes' | 'snapshots' | 'volumes' | 'edge_secrets' | 'ssh_keys'
+  readonly table: 'sandboxes' | 'snapshots' | 'volumes' | 'edge_secrets' | 'ssh_keys' | 'services'
   /** Columns and their required values; undefined: any value. */
   readonly matching: Readonly<Record<string, string | undefined>>
   /** Further conditions, and the values for their question marks. */

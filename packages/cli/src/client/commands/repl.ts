@@ -44,10 +44,11 @@ const TITLES: Readonly<Record<Language, string>> = {
   bash: 'bash',
   javascript: 'JavaScript',
   typescript: 'TypeScript',
+  r: 'R',
 }
 
 function completes(language: Language): boolean {
-  return language !== 'bash'
+  return language !== 'bash' && language !== 'r'
 }
 
 interface Prompt {

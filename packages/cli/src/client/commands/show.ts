@@ -3,6 +3,7 @@ import { formatBytes, formatDistance, formatDuration, formatTime } from '../../f
 import { formatFields } from '../../format/table.ts'
 import type { Call } from '../call.ts'
 import { shortName, stateText } from './ls.ts'
+import { copiedText } from './why.ts'
 
 const LAST_RUNS = 5
 /** How much of the code of a run is shown, on one line. */
@@ -44,6 +45,7 @@ function describe(shown: Shown): string {
     ['id', info.id],
     ['state', `${stateText(info)}, for ${formatDistance(Date.parse(info.stateSince), now)}`],
     ['why', why.summary],
+    ['copied at a sleep', copiedText(why.copied)],
     ['damaged', info.damage?.reason],
     ['lost since', info.lostSince && ago(info.lostSince)],
     ['template', info.template],

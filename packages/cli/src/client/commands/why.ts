@@ -19,6 +19,7 @@ export async function why(call: Call, ref: string): Promise<void> {
     ['deleted', ahead(reasons.expiresAt)],
     ['cannot sleep', reasons.cannotSleep?.reason],
     ['memory', reasons.memory?.event],
+    ['copied at a sleep', copiedText(reasons.copied)],
     ['damaged', reasons.damage?.reason],
     ['roll back to', reasons.damage?.rollbackTo],
   ])
@@ -30,6 +31,13 @@ export async function why(call: Call, ref: string): Promise<void> {
     { ...reasons, ledger: last },
     `${reasons.summary}\n${work.join('')}${fields}\n${formatLedger(last, now)}`,
   )
+}
+
+/** Programs without the guard. */
+export function copiedText(
+  copied: readonly { readonly program: string; readonly bytes: number }[] | undefined,
+): string | undefined {
+  return copied?.map(({ program, bytes }) => `${program} (${formatBytes(bytes)})`).join(', ')
 }
 
 function formatLedger(entries: readonly LedgerEntry[], now: number): string {

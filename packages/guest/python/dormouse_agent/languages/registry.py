@@ -5,10 +5,11 @@ from dormouse_agent.languages.bash import Bash
 from dormouse_agent.languages.javascript import JavaScript
 from dormouse_agent.languages.language import Language
 from dormouse_agent.languages.python import Python
+from dormouse_agent.languages.r import R
 
 PYTHON = Python()
 BASH = Bash()
-LANGUAGES: tuple[Language, ...] = (PYTHON, JavaScript(), BASH)
+LANGUAGES: tuple[Language, ...] = (PYTHON, JavaScript(), BASH, R())
 BY_NAME = {name: language for language in LANGUAGES for name in language.names}
 NAMES = tuple(BY_NAME)
 

@@ -5,12 +5,14 @@ import type { PreviewAddress } from '../../ports/preview-address.ts'
 import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import type { Services } from '../services.ts'
 import { isSameOriginRequest, keyIn, takeToken, tokensInCookies } from './credentials.ts'
+import type { PreviewTarget } from './forwarded-headers.ts'
 
 /** The caller for public ports and links: no key of a sandbox's owner is needed. */
 const SERVER = { keyId: 'server', isAdmin: true }
 
 export interface AuthorizedPreview {
   readonly sandbox: SandboxHandle
+  readonly port: number
   /** The target without our token. */
   readonly target: string
   readonly keyId: string | undefined
@@ -20,6 +22,10 @@ export interface AuthorizedPreview {
   readonly expiresAtMs: number | undefined
   /** A link that was just opened: the browser stores it as a cookie. */
   readonly opened: { readonly token: string; readonly expiresAtMs: number } | undefined
+  /** Call when the request has ended. */
+  readonly release?: () => void
+  /** Call with the headers of the answer. */
+  readonly onHeaders?: PreviewTarget['onHeaders']
 }
 
 type PreviewServices = Pick<Services, 'access' | 'sandboxes' | 'ports'>
@@ -36,7 +42,7 @@ export function authorizePreview(
   const sandboxId = isSandboxId(ref) ? ref : undefined
   const isPublic = sandboxId !== undefined && ports.isPublic(sandboxId, port)
   const anonymous = {
-    ...{ target, keyId: undefined, revoked: undefined },
+    ...{ port, target, keyId: undefined, revoked: undefined },
     ...{ expiresAtMs: undefined, opened: undefined },
   }
 

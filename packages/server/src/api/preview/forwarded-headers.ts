@@ -33,6 +33,8 @@ export interface PreviewTarget {
   readonly port: number
   /** In path mode: the part of the path before the target. */
   readonly prefix: string | undefined
+  /** Gets the headers that the client gets. */
+  readonly onHeaders?: ((headers: Readonly<Record<string, unknown>>) => void) | undefined
 }
 
 /** How the client sees this server. Trusts forwarded headers from a proxy on this host only. */
@@ -71,10 +73,11 @@ export function headersForSandbox(
 /** The headers for the client, from those of the server in the sandbox: names and values in turns. */
 export function headersForClient(
   rawHeaders: readonly string[],
-  { port, prefix }: PreviewTarget,
+  { port, prefix, onHeaders }: PreviewTarget,
 ): OutgoingHttpHeaders {
   const headers = withoutHops(rawHeaders)
   delete headers[REFUSED_HEADER]
+  onHeaders?.(headers)
   const { location } = headers
   if (location !== undefined && prefix !== undefined)
     headers['location'] = movedBelow(

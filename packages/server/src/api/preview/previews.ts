@@ -2,12 +2,18 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
-import { findPreview, type PreviewAddress } from '../../ports/preview-address.ts'
+import {
+  findPreview,
+  findService,
+  type PreviewAddress,
+  type ServiceAddress,
+} from '../../ports/preview-address.ts'
 import { interpose, responseOf } from '../interpose.ts'
 import { requestIds } from '../request-id.ts'
 import type { App } from '../route.ts'
 import type { Services } from '../services.ts'
 import { type AuthorizedPreview, authorizePreview } from './authorize-preview.ts'
+import { authorizeService } from './authorize-service.ts'
 import { REFUSED_HEADER, TOKEN_COOKIE } from './credentials.ts'
 import { Departure } from './departure.ts'
 import { forwardRequest, isRepeatable } from './forward-request.ts'
@@ -17,14 +23,20 @@ import { drainRequest, proxyRequest } from './proxy-request.ts'
 import { openRelay } from './relay.ts'
 import { setWallClockTimer } from './wall-clock-timer.ts'
 
-type PreviewServices = Pick<Services, 'access' | 'sandboxes' | 'ports'>
+type PreviewServices = Pick<Services, 'access' | 'sandboxes' | 'ports' | 'deployments'>
+type Address = PreviewAddress | ServiceAddress
 
-/** Serves preview requests before the framework sees them. Call the returned function when the framework listens. */
+/**
+ * Serves requests to ports and services before the framework sees them. Call the returned function when the framework
+ * listens.
+ */
 export function usePreviews(app: App, services: PreviewServices): () => void {
   const server = new PreviewServer(app, services)
   app.addHook('preClose', async () => server.close())
-  const find = ({ url, headers }: IncomingMessage) =>
-    findPreview({ url, host: headers.host }, services.ports.domain)
+  const find = ({ url, headers }: IncomingMessage): Address | undefined => {
+    const asked = { url, host: headers.host }
+    return findPreview(asked, services.ports.domain) ?? findService(asked, services.ports.domain)
+  }
   return () => {
     interpose(app, 'request', (request: IncomingMessage, response: ServerResponse) => {
       const address = find(request)
@@ -59,7 +71,7 @@ class PreviewServer {
   async serve(
     request: IncomingMessage,
     response: ServerResponse,
-    address: PreviewAddress,
+    address: Address,
     head: Buffer | undefined,
   ): Promise<void> {
     const requestId = this.#newId(request)
@@ -75,6 +87,7 @@ class PreviewServer {
       this.#open.delete(departure)
       revocation?.[Symbol.dispose]()
       clearExpiry()
+      authorized?.release?.()
       if (!response.writableFinished) departure.leave()
     }
     response.once('close', () => {
@@ -82,7 +95,12 @@ class PreviewServer {
     })
     if (head !== undefined) socket.once('close', over)
     try {
-      authorized = authorizePreview(request, address, this.#services)
+      authorized =
+        'service' in address
+          ? await authorizeService(request, address, this.#services, departure.signal)
+          : authorizePreview(request, address, this.#services)
+      // Its client may have gone while a replica was started.
+      if (departure.hasGone) authorized.release?.()
       revocation = onAbort(authorized.revoked, departure.leave)
       if (authorized.expiresAtMs !== undefined)
         clearExpiry = setWallClockTimer(authorized.expiresAtMs, departure.leave)
@@ -92,7 +110,7 @@ class PreviewServer {
     } finally {
       this.#app.log.info(
         {
-          ...{ requestId, method: request.method, route: 'preview', port: address.port },
+          ...{ requestId, method: request.method, route: 'preview', port: authorized?.port },
           ...{ sandboxId: authorized?.sandbox.id, keyId: authorized?.keyId, status: response.statusCode },
           durationMs: Math.round((performance.now() - began) * 100) / 100,
         },
@@ -104,17 +122,17 @@ class PreviewServer {
   async #pass(passed: {
     request: IncomingMessage
     response: ServerResponse
-    address: PreviewAddress
+    address: Address
     authorized: AuthorizedPreview
     head: Buffer | undefined
     departure: Departure
     requestId: string
   }): Promise<void> {
     const { request, response, address, authorized, head, departure, requestId } = passed
-    const { sandbox, target, opened } = authorized
+    const { sandbox, target, opened, port, onHeaders } = authorized
     if (!/^(?:\/|\*$)/.test(target))
       throw new DormouseError('invalid_argument', 'the request target is not a path')
-    const { port, prefix } = address
+    const { prefix } = address
     if (opened !== undefined && head === undefined && isNavigation(request)) {
       response.writeHead(303, {
         'x-request-id': requestId,
@@ -128,14 +146,17 @@ class PreviewServer {
     }
     const idleMs = this.#services.ports.idleConnectionMs
     if (head === undefined && isRepeatable(request, target)) {
-      const forwarded = { request, response, requestId, port, prefix, target, sandbox, departure, idleMs }
+      const forwarded = {
+        ...{ request, response, requestId, port, prefix, target, sandbox, departure, idleMs },
+        onHeaders,
+      }
       await forwardRequest(this.#kept, forwarded)
       return
     }
     response.setHeader('x-request-id', requestId)
     const relay = await openRelay(sandbox, port, { signal: departure.signal, idleMs, kept: this.#kept })
     try {
-      await proxyRequest({ request, response, port, prefix, target, relay, head })
+      await proxyRequest({ request, response, port, prefix, target, relay, head, onHeaders })
     } catch (error) {
       relay.connection.destroy()
       throw error

@@ -17,6 +17,8 @@ import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandboxes.ts'
 import { scrubRoutes } from './scrub.ts'
 import { secretRoutes } from './secrets.ts'
+import { serviceLogRoutes } from './service-logs.ts'
+import { serviceRoutes } from './services.ts'
 import { sessionRoutes } from './sessions.ts'
 import { snapshotRoutes } from './snapshots.ts'
 import { sshKeyRoutes } from './ssh-keys.ts'
@@ -50,6 +52,8 @@ export const ROUTES: readonly Routes[] = [
   templateBuildRoutes,
   uploadRoutes,
   volumeRoutes,
+  serviceRoutes,
+  serviceLogRoutes,
   secretRoutes,
   usageRoutes,
   keyRoutes,

@@ -1,5 +1,5 @@
 import type { ErrorCode, RunEvent } from '@dormouse/contracts'
-import { DEFAULT_CONNECTIONS, runOnceSchema, runResultSchema } from '@dormouse/contracts/http'
+import { runOnceSchema, runResultSchema } from '@dormouse/contracts/http'
 import type { FastifyBaseLogger } from 'fastify'
 import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import { negotiate } from '../accept.ts'
@@ -62,7 +62,7 @@ export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults, de
           limits: { ...defaultLimits(request.key), ...limits },
           ...{ name: undefined, metadata: {}, ephemeral: true },
           ...{ idleTimeoutMs: 0, storeAfterMs: 0, maxBackgroundMs: 0 },
-          ...{ wakeOnTimer: false, atMemoryLimit: 'kill', connections: DEFAULT_CONNECTIONS },
+          ...{ wakeOnTimer: false, atMemoryLimit: 'kill', connections: policyDefaults.connections },
           // If the server dies, the next one deletes the sandbox once nothing runs in it.
           expires: { idleMs: ABANDONED_MS, action: 'delete' },
         },

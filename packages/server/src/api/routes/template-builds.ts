@@ -1,5 +1,4 @@
 import {
-  DEFAULT_CONNECTIONS,
   DEFAULT_TEMPLATE,
   debugTemplateSchema,
   sandboxSchema,
@@ -85,7 +84,6 @@ const debugTemplateRoute: Routes = (app, { templates, sandboxes, policyDefaults,
           ...{ ...policyDefaults, limits: defaultLimits(key), name: request.body.name, expires: undefined },
           ...{ metadata: { 'dormouse/template': request.params.name }, env: {}, volumes: [], secrets: [] },
           ...({ wakeOnTimer: false, atMemoryLimit: 'kill', ephemeral: false } as const),
-          connections: DEFAULT_CONNECTIONS,
           template: snapshotId === undefined ? step.template : DEFAULT_TEMPLATE,
           snapshotId,
         },

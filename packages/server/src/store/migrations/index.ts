@@ -22,13 +22,15 @@ import { sql as e2bSandboxes } from './0020-e2b-sandboxes.ts'
 import { sql as sessions } from './0021-sessions.ts'
 import { sql as images } from './0022-images.ts'
 import { sql as e2bItems } from './0023-e2b-items.ts'
-import { sql as connections } from './0024-connections.ts'
+import { sql as services } from './0024-services.ts'
+import { sql as connections } from './0026-connections.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 import { sql as runRequests } from './journal-0003-run-requests.ts'
 import { sql as bytes } from './journal-0004-bytes.ts'
 import { sql as code } from './journal-0005-code.ts'
 import { sql as savedTokens } from './journal-0006-saved-tokens.ts'
+import { sql as serviceLog } from './journal-0007-service-log.ts'
 
 /** state.db: what a power cut must not take. */
 export const stateMigrations: readonly Migration[] = [
@@ -55,7 +57,8 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0021-sessions', sql: sessions },
   { name: '0022-images', sql: images },
   { name: '0023-e2b-items', sql: e2bItems },
-  { name: '0024-connections', sql: connections },
+  { name: '0024-services', sql: services },
+  { name: '0026-connections', sql: connections },
 ]
 
 /** journal.db: the events of runs. */
@@ -66,4 +69,5 @@ export const journalMigrations: readonly Migration[] = [
   { name: '0004-bytes', sql: bytes },
   { name: '0005-code', sql: code },
   { name: '0006-saved-tokens', sql: savedTokens },
+  { name: '0007-service-log', sql: serviceLog },
 ]

@@ -14,7 +14,7 @@ import type { TemplateImage } from '../template-rows.ts'
 import { type BuildContext, copyFromContext, copyFromFiles } from './copy-files.ts'
 import type { Base, Recipe, RunSettings } from './recipe.ts'
 import type { RecipeRequest } from './recipe-request.ts'
-import { requireImageAccess } from './registry-access.ts'
+import type { RegistryAccess } from './registry-access.ts'
 import { type BaseFiles, type BuiltFiles, type RecipeTools, runRecipe } from './run-recipe.ts'
 import { startProgram } from './start-program.ts'
 import type { StepCache } from './step-cache.ts'
@@ -30,7 +30,7 @@ export interface RecipeServices {
   readonly uploads: Uploads
   /** Makes a volume of the caller unless there is one of this name. */
   readonly ensureVolume: (name: string, caller: Caller) => Promise<void>
-  readonly registriesConf: string | undefined
+  readonly registries: RegistryAccess
 }
 
 export interface BuildRecipe {
@@ -152,21 +152,21 @@ async function openContext(
 const UPLOAD = /^upload:(?<id>up-[2-9a-km-np-z]{16})$/
 
 async function openImage(
-  { importImage, recordSnapshot, dropSnapshot, cache, uploads, registriesConf }: RecipeServices,
+  { importImage, recordSnapshot, dropSnapshot, cache, uploads, registries }: RecipeServices,
   { builder, log, signal }: StepParts,
   { image, request }: { image: string; request: RecipeRequest },
 ): Promise<BaseFiles> {
   const { caller, limits } = builder
   const upload = UPLOAD.exec(image)?.groups?.['id']
   const name = upload === undefined ? image : await archiveName(await uploads.find(upload, caller))
-  if (upload === undefined && image !== 'scratch')
-    await requireImageAccess(parseImageSource(image), caller, registriesConf)
+  if (upload === undefined && image !== 'scratch') await registries.require(parseImageSource(image), caller)
   log.say(`==> importing ${image}`)
   const began = performance.now()
   const { snapshot, image: described } = await importImage({
     image: name,
     credentials: request.registryAuth,
-    registriesConf,
+    registriesConf: registries.registriesConf,
+    network: await registries.networkFor(caller),
     sandboxId: newSandboxId(),
     maxBytes: limits.diskBytes,
     maxFiles: limits.files,

@@ -17,12 +17,15 @@ export interface StartProgram {
   readonly ready: TemplateReady | undefined
 }
 
-/** Starts a program in the sandbox and waits until it is ready. It keeps running and becomes part of the template. */
+/**
+ * Starts a program in the sandbox and waits until it is ready. It keeps running and becomes part of what is saved next.
+ * Returns the id of its process.
+ */
 export async function startProgram(
-  { log, signal }: StepParts,
-  { guest }: Burrow,
+  { log, signal }: Pick<StepParts, 'log' | 'signal'>,
+  { guest }: Pick<Burrow, 'guest'>,
   { args, settings, ready }: StartProgram,
-): Promise<void> {
+): Promise<string> {
   const { cwd, user } = settings
   const env = { PATH: DEFAULT_PATH, ...settings.env }
   log.say(`==> starting ${args.join(' ').slice(0, 200)}`)
@@ -47,6 +50,7 @@ export async function startProgram(
     output.abort()
   }
   log.say(`    ready after ${((performance.now() - began) / 1000).toFixed(1)} s`)
+  return process
 }
 
 /** Follows the output of the program. */

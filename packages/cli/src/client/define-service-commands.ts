@@ -1,0 +1,96 @@
+import { type Command, Option } from 'commander'
+import { createOptions } from './create-flags.ts'
+import { numberFlag, quietOption, timeFlag } from './flags.ts'
+import type { Define } from './program.ts'
+import { serviceOptions } from './service-flags.ts'
+
+/** Flags of `create` that say nothing about a service. */
+const NOT_OF_SERVICES =
+  /^--(snapshot|metadata|idle|store-after|max-background|wake-on-timer|at-memory-limit|expires-after|expires-idle)$/
+
+/** Commands about services. */
+export function defineServiceCommands(program: Command, define: Define): void {
+  defineDeploy(program, define)
+  const service = program
+    .command('service')
+    .description('programs that answer requests and sleep in between')
+    .helpCommand(false)
+  defineReports(service, define)
+  defineChanges(service, define)
+}
+
+function defineDeploy(program: Command, define: Define): void {
+  define(program, {
+    usage: 'deploy [source]',
+    summary: 'serve a directory, a template or an image at a stable address, asleep until it is asked',
+    options: [
+      new Option('--name <name>', 'the name of the service (default: that of the source)'),
+      new Option('--port <number>', 'the port that the program listens on')
+        .argParser(numberFlag('--port'))
+        .makeOptionMandatory(),
+      new Option('--start <command>', 'the command that serves (default: what the source says)'),
+      new Option('--ready <condition>', 'when it is ready: a port, or the text of an output line'),
+      new Option('--image <image>', 'the container image to build on'),
+      ...createOptions().filter(({ long }) => !NOT_OF_SERVICES.test(long ?? '')),
+      ...serviceOptions(),
+    ],
+    load: async () => (await import('./commands/deploy.ts')).deployService,
+    examples: [
+      'deploy . --name api --start "node server.js" --port 3000',
+      'deploy python --name files --start "python3 -m http.server 8000" --port 8000 --public',
+    ],
+  })
+}
+
+function defineReports(service: Command, define: Define): void {
+  const services = () => import('./commands/service.ts')
+  define(service, {
+    usage: 'ls',
+    aliases: ['list'],
+    summary: 'list services',
+    options: [quietOption()],
+    load: async () => (await services()).listServices,
+  })
+  define(service, {
+    usage: 'show <name>',
+    summary: 'show a service with its versions and replicas',
+    load: async () => (await services()).showService,
+  })
+  define(service, {
+    usage: 'logs <name>',
+    summary: 'show what the programs of a service print',
+    options: [
+      new Option('-f, --follow', 'continue with new lines'),
+      new Option('--since <time>', 'only lines since then: 10m, 2026-01-31').argParser(timeFlag('--since')),
+      new Option('--search <text>', 'only lines that contain this text'),
+      new Option('--tail <number>', 'at most this many of the newest lines').argParser(numberFlag('--tail')),
+    ],
+    load: async () => (await services()).showServiceLogs,
+    examples: ['service logs api --follow', 'service logs api --since 1h --search error'],
+  })
+}
+
+function defineChanges(service: Command, define: Define): void {
+  const services = () => import('./commands/service.ts')
+  define(service, {
+    usage: 'update <name>',
+    summary: 'change how a service is reached, scaled, checked and restarted',
+    options: serviceOptions(),
+    load: async () => (await services()).updateService,
+    examples: ['service update api --max 5 --concurrency 10'],
+  })
+  define(service, {
+    usage: 'rollback <name>',
+    summary: 'send requests to an older version',
+    options: [
+      new Option('--to <version>', 'the version (default: the one before)').argParser(numberFlag('--to')),
+    ],
+    load: async () => (await services()).rollbackService,
+    examples: ['service rollback api', 'service rollback api --to 3'],
+  })
+  define(service, {
+    usage: 'rm <names...>',
+    summary: 'delete services with their versions, replicas and logs',
+    load: async () => (await services()).removeServices,
+  })
+}

@@ -1,0 +1,400 @@
+import { KeyedMutex } from '@dormouse/async'
+import {
+  DormouseError,
+  hasErrorCode,
+  newServiceId,
+  type SandboxId,
+  type ServiceId,
+} from '@dormouse/contracts'
+import type {
+  DeployServiceRequest,
+  ServiceLogLineAnswer,
+  updateServiceSchema,
+} from '@dormouse/contracts/http'
+import type { z } from 'zod'
+import type { Caller } from '../access/caller.ts'
+import type { Log } from '../log.ts'
+import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
+import type { SandboxCalls } from '../sandbox/sandbox-service.ts'
+import type { Database, SharedDatabase } from '../store/database.ts'
+import type { Page } from '../store/page.ts'
+import type { CreateSandbox, SandboxLimits } from '../store/sandbox-rows.ts'
+import { type DeployServices, deploy } from './deploy.ts'
+import type { Deployments, ServiceView } from './deployments.ts'
+import { type Lease, LiveService } from './live-service.ts'
+import { type ReadLines, ServiceLog } from './service-log.ts'
+import type { ServiceRow, ServiceRows, ServiceSettings, VersionRow } from './service-rows.ts'
+import { ServiceSessions } from './service-sessions.ts'
+
+const SERVICES_PER_OWNER = 1000
+const SWEEP_MS = 5_000
+const SERVER_ENDED = 'The server ended before it was deployed. Deploy it again.'
+const DEFAULT_SETTINGS: ServiceSettings = {
+  public: false,
+  replicas: { min: 0, max: 1, concurrency: 20, idleMs: 60_000 },
+  health: undefined,
+  restart: 'always',
+  keepVersions: 10,
+}
+
+type Change = z.output<typeof updateServiceSchema>
+
+export interface DeploymentServiceOptions extends DeployServices {
+  readonly rows: ServiceRows
+  readonly db: Database
+  readonly journalDb: SharedDatabase
+  readonly sandboxes: Pick<SandboxCalls, 'create' | 'get' | 'deleteSnapshot'>
+  readonly policyDefaults: Pick<
+    CreateSandbox,
+    'idleTimeoutMs' | 'storeAfterMs' | 'maxBackgroundMs' | 'network' | 'connections'
+  >
+  readonly defaultLimits: (caller: Caller) => SandboxLimits
+  readonly nowMs: () => number
+  readonly log: Log
+}
+
+/** All services of this server. */
+export class DeploymentService implements Deployments, AsyncDisposable {
+  readonly #options: DeploymentServiceOptions
+  readonly #services = new Map<ServiceId, LiveService>()
+  readonly #ofReplica = new Map<SandboxId, LiveService>()
+  readonly #deploying = new Map<ServiceId, { readonly stop: AbortController; readonly done: Promise<void> }>()
+  /** A rollback and the end of a deployment change the same rows. */
+  readonly #changing = new KeyedMutex()
+  readonly #checkedAtMs = new Map<ServiceId, number>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(options: DeploymentServiceOptions) {
+    this.#options = options
+  }
+
+  /** Continues what an earlier server left. Pre: all sandboxes are recovered. */
+  async open(): Promise<void> {
+    const { rows, log } = this.#options
+    for (const row of rows.all()) {
+      const service = this.#live(row)
+      for (const version of service.versions)
+        if (version.state === 'building' || version.state === 'starting')
+          service.putVersion({ ...version, state: 'failed', error: SERVER_ENDED, ready: undefined })
+      const opened = row.state === 'deleting' ? this.#remove(service) : service.open()
+      await opened.catch((err: unknown) =>
+        log.warn({ service: row.id, err }, 'a service could not be opened'),
+      )
+    }
+    this.#timer = setInterval(() => void this.#sweep(), SWEEP_MS).unref()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#timer)
+    for (const { stop } of this.#deploying.values()) stop.abort(new Error(SERVER_ENDED))
+    for (const service of this.#services.values()) service.stop()
+    await Promise.allSettled([...this.#deploying.values()].map(({ done }) => done))
+  }
+
+  get listener(): SandboxListener {
+    return {
+      awake: (row, { burrow }) => this.#ofReplica.get(row.id)?.awake(row, burrow),
+      deleted: ({ id }) => this.#ofReplica.get(id)?.forget(id),
+    }
+  }
+
+  deploy(name: string, request: DeployServiceRequest, caller: Caller): ServiceView {
+    const service = this.#findNamed(name, caller.keyId) ?? this.#create(name, caller)
+    const { id } = service.row
+    if (this.#deploying.has(id))
+      throw new DormouseError('conflict', `A version of "${name}" is being deployed.`, {
+        hint: 'Wait until it is ready or has failed.',
+      })
+    const { public: isPublic, replicas, health, restart, keepVersions } = request
+    service.put({
+      ...service.row,
+      settings: merge(service.row.settings, {
+        restart,
+        ...(isPublic !== undefined && { public: isPublic }),
+        ...(replicas !== undefined && { replicas }),
+        ...(health !== undefined && { health }),
+        ...(keepVersions !== undefined && { keepVersions }),
+      }),
+    })
+    const version = this.#addVersion(service, request)
+    const stop = new AbortController()
+    const done = deploy(this.#options, { service, request, version, caller, signal: stop.signal })
+      .catch((error: unknown) => this.#fail(service, version, error))
+      .finally(() => this.#deploying.delete(id))
+      .then(() => this.#dropOld(service))
+    this.#deploying.set(id, { stop, done })
+    return this.#view(service)
+  }
+
+  #create(name: string, caller: Caller): LiveService {
+    const { rows, nowMs } = this.#options
+    const own = [...this.#services.values()].filter(({ row }) => row.owner === caller.keyId)
+    if (own.length >= SERVICES_PER_OWNER)
+      throw new DormouseError('limit_reached', `A key may have ${SERVICES_PER_OWNER} services.`)
+    const row: ServiceRow = {
+      ...{ id: newServiceId(), owner: caller.keyId, name, state: 'active', createdAt: nowMs() },
+      ...{ current: undefined, settings: DEFAULT_SETTINGS },
+    }
+    rows.add(row)
+    return this.#live(row)
+  }
+
+  #addVersion(service: LiveService, request: DeployServiceRequest): VersionRow {
+    const { port, template, env, secrets, volumes, limits, network, ready, cwd, user, start } = request
+    const version: VersionRow = {
+      serviceId: service.row.id,
+      version: (service.versions[0]?.version ?? 0) + 1,
+      state: 'building',
+      createdAt: this.#options.nowMs(),
+      plan: {
+        ...{ port, template, env, secrets, volumes, limits, start },
+        ...(network && { network }),
+        ...(ready && { ready }),
+        ...(cwd !== undefined && { cwd }),
+        ...(user !== undefined && { user }),
+      } as VersionRow['plan'],
+      ...{ builtTemplate: undefined, ready: undefined, error: undefined },
+    }
+    service.putVersion(version)
+    return version
+  }
+
+  #fail(service: LiveService, { version }: VersionRow, error: unknown): void {
+    const { log } = this.#options
+    log.warn({ service: service.row.id, version, err: error }, 'a version could not be deployed')
+    const row = service.versions.find((other) => other.version === version)
+    if (row === undefined) return
+    const reason = error instanceof Error ? error.message : String(error)
+    try {
+      service.putVersion({ ...row, state: 'failed', error: reason.slice(0, 1000) })
+    } catch (cause) {
+      // The next start finds it unfinished.
+      log.error({ service: service.row.id, err: cause }, 'the end of a deployment could not be recorded')
+    }
+  }
+
+  list(query: { limit: number; cursor?: string }, caller: Caller): Page<ServiceView> {
+    const { items, nextCursor } = this.#options.rows.list(query, caller.isAdmin ? undefined : caller.keyId)
+    return { items: items.flatMap(({ id }) => this.#viewOf(id)), nextCursor }
+  }
+
+  get(ref: string, caller: Caller): ServiceView {
+    return this.#view(this.#find(ref, caller))
+  }
+
+  update(ref: string, change: Change, caller: Caller): ServiceView {
+    const service = this.#find(ref, caller)
+    service.put({ ...service.row, settings: merge(service.row.settings, change) })
+    service.keepMin()
+    return this.#view(service)
+  }
+
+  async rollback(ref: string, wanted: number | undefined, caller: Caller): Promise<ServiceView> {
+    const service = this.#find(ref, caller)
+    return this.#changing.run(service.row.id, async () => {
+      const { current } = service.row
+      const version = service.versions.find((other) =>
+        wanted === undefined
+          ? other.state === 'ready' && other.version < (current ?? 0)
+          : other.version === wanted,
+      )
+      if (version === undefined)
+        throw new DormouseError(
+          'not_found',
+          wanted === undefined ? 'There is no older version.' : `There is no version ${wanted}.`,
+        )
+      if (version.ready === undefined || version.state !== 'ready')
+        throw new DormouseError(
+          'conflict',
+          `Version ${version.version} cannot serve: it is ${version.state}.`,
+        )
+      if (version.version === current) return this.#view(service)
+      await service.startReplica(version, version.ready)
+      service.switchTo(version)
+      return this.#view(service)
+    })
+  }
+
+  async delete(ref: string, caller: Caller): Promise<void> {
+    const service = this.#find(ref, caller)
+    const { id } = service.row
+    // From here on it cannot be used, and the next server would complete the deletion.
+    service.put({ ...service.row, state: 'deleting' })
+    const deploying = this.#deploying.get(id)
+    deploying?.stop.abort(new DormouseError('cancelled', 'The service was deleted.'))
+    await deploying?.done
+    await this.#changing.run(id, () => this.#remove(service))
+  }
+
+  logs(ref: string, query: ReadLines, caller: Caller): AsyncIterable<ServiceLogLineAnswer> {
+    return this.#find(ref, caller).log.read(query)
+  }
+
+  isPublic(id: string): boolean {
+    const row = this.#services.get(id as ServiceId)?.row
+    return row?.state === 'active' && row.settings.public
+  }
+
+  async take(
+    ref: string,
+    caller: Caller,
+    { session, signal }: { session: string | undefined; signal: AbortSignal },
+  ): Promise<Lease> {
+    return this.#find(ref, caller).take(session, signal)
+  }
+
+  async #remove(service: LiveService): Promise<void> {
+    const { rows } = this.#options
+    service.stop()
+    for (const replica of service.replicas) await service.remove(replica)
+    for (const { sandboxId } of rows.replicas(service.row.id)) await this.#deleteSandbox(sandboxId)
+    for (const version of service.versions) await this.#dropVersion(service, version)
+    service.log.clear()
+    rows.delete(service.row.id)
+    this.#services.delete(service.row.id)
+  }
+
+  async #deleteSandbox(id: SandboxId): Promise<void> {
+    try {
+      await this.#options.sandboxes.get(id, SERVER).delete()
+    } catch (error) {
+      if (!hasErrorCode(error, 'not_found')) throw error
+    }
+  }
+
+  /** Removes versions that are too old for a rollback. A failure costs disk space until the next deployment. */
+  async #dropOld(service: LiveService): Promise<void> {
+    const { row, versions } = service
+    const old = versions.filter(({ version }) => version !== row.current).slice(row.settings.keepVersions)
+    for (const version of old)
+      await this.#dropVersion(service, version).catch((err: unknown) =>
+        this.#options.log.warn(
+          { service: row.id, version: version.version, err },
+          'an old version is still there',
+        ),
+      )
+  }
+
+  async #dropVersion(service: LiveService, version: VersionRow): Promise<void> {
+    const { sandboxes, templates } = this.#options
+    const caller = { keyId: service.row.owner, isAdmin: false }
+    for (const replica of service.replicas)
+      if (replica.version === version.version) await service.remove(replica)
+    if (version.ready !== undefined)
+      await ifThere(sandboxes.deleteSnapshot(version.ready.snapshotId, caller), 'not_found')
+    if (version.builtTemplate !== undefined)
+      await ifThere(templates.delete(version.builtTemplate, caller), 'template_not_found')
+    service.forgetVersion(version)
+  }
+
+  async #sweep(): Promise<void> {
+    for (const service of this.#services.values()) {
+      const { row } = service
+      if (row.state !== 'active') continue
+      try {
+        await service.sweep()
+        const { health } = row.settings
+        const checkedAtMs = this.#checkedAtMs.get(row.id) ?? Number.NEGATIVE_INFINITY
+        if (health === undefined || performance.now() - checkedAtMs < (health.intervalMs ?? 10_000)) continue
+        this.#checkedAtMs.set(row.id, performance.now())
+        void service.check().catch((err: unknown) => {
+          this.#options.log.warn({ service: row.id, err }, 'a service could not be checked')
+        })
+      } catch (error) {
+        this.#options.log.warn(
+          { service: row.id, err: error },
+          'replicas of a service could not be looked after',
+        )
+      }
+    }
+  }
+
+  #live(row: ServiceRow): LiveService {
+    const { rows, db, journalDb, sandboxes, nowMs, log } = this.#options
+    const service: LiveService = new LiveService({
+      ...{ row, rows, sandboxes, nowMs, log },
+      onReplica: (id, isReplica) => {
+        if (isReplica) this.#ofReplica.set(id, service)
+        else this.#ofReplica.delete(id)
+      },
+      sessions: new ServiceSessions(db, row.id, nowMs),
+      serviceLog: new ServiceLog({ db: journalDb, id: row.id, nowMs, log }),
+      requestOf: (owner, version) => this.#requestOf(owner, version),
+    })
+    this.#services.set(row.id, service)
+    return service
+  }
+
+  #requestOf({ name, owner }: ServiceRow, { version, plan }: VersionRow): CreateSandbox {
+    const { policyDefaults, defaultLimits, defaultTemplate } = this.#options
+    const { env, secrets, volumes, limits, network, template } = plan
+    return {
+      ...policyDefaults,
+      ...(network && { network }),
+      template: template ?? defaultTemplate,
+      metadata: { 'dormouse/service': name, 'dormouse/version': String(version) },
+      limits: { ...defaultLimits({ keyId: owner, isAdmin: false }), ...limits },
+      ...{ env, secrets, volumes, name: undefined, expires: undefined },
+      ...({ wakeOnTimer: false, atMemoryLimit: 'kill', ephemeral: false } as const),
+    }
+  }
+
+  #find(ref: string, caller: Caller): LiveService {
+    const service = this.#services.get(ref as ServiceId) ?? this.#findNamed(ref, caller.keyId)
+    const isSeen = caller.isAdmin || service?.row.owner === caller.keyId
+    if (service === undefined || !isSeen || service.row.state !== 'active')
+      throw new DormouseError('not_found', `There is no service "${ref}".`, {
+        hint: 'A service belongs to the key that deployed it. List yours with `dormouse service ls`.',
+      })
+    return service
+  }
+
+  #findNamed(name: string, owner: string): LiveService | undefined {
+    for (const service of this.#services.values())
+      if (service.row.name === name && service.row.owner === owner && service.row.state === 'active')
+        return service
+    return undefined
+  }
+
+  #viewOf(id: ServiceId): ServiceView[] {
+    const service = this.#services.get(id)
+    return service === undefined ? [] : [this.#view(service)]
+  }
+
+  #view(service: LiveService): ServiceView {
+    const { row, versions, current } = service
+    const { public: isPublic, replicas, health, restart, keepVersions } = row.settings
+    return {
+      ...{
+        id: row.id,
+        name: row.name,
+        createdAt: new Date(row.createdAt).toISOString(),
+        version: row.current,
+      },
+      ...{ port: (current ?? versions[0])?.plan.port ?? 0, public: isPublic, health, restart, keepVersions },
+      replicas: { ...replicas, items: service.replicas.map((replica) => replica.view()) },
+      versions: versions.map(({ version, state, createdAt, builtTemplate, error }) => ({
+        ...{ version, state, isCurrent: version === row.current, error },
+        createdAt: new Date(createdAt).toISOString(),
+        template: builtTemplate,
+      })),
+    }
+  }
+}
+
+const SERVER: Caller = { keyId: 'server', isAdmin: true }
+
+function merge(settings: ServiceSettings, change: Change): ServiceSettings {
+  const replicas = { ...settings.replicas, ...change.replicas }
+  const { health = settings.health } = change
+  const max = Math.max(replicas.max, replicas.min, 1)
+  return { ...settings, ...change, health, replicas: { ...replicas, max } } as ServiceSettings
+}
+
+async function ifThere(work: Promise<void>, missing: 'not_found' | 'template_not_found'): Promise<void> {
+  try {
+    await work
+  } catch (error) {
+    if (!hasErrorCode(error, missing)) throw error
+  }
+}

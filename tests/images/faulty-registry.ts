@@ -1,0 +1,88 @@
+import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Registry } from './registry.ts'
+
+/** What happens to the blobs of a registry on their way. */
+export interface Fault {
+  /** Cuts the connection after this many bytes of every blob that is larger. */
+  readonly cutAfterBytes?: number
+  /** Sends this many bytes of every blob that is larger, and then nothing. */
+  readonly stallAfterBytes?: number
+  /** Sends the client elsewhere for every blob. */
+  readonly redirectTo?: string
+  /** Changes the last byte of every blob that has at least this many. */
+  readonly damageFromBytes?: number
+}
+
+/** A door to a real registry that breaks as told, and counts the blobs that passed whole. */
+export class FaultyRegistry implements AsyncDisposable {
+  fault: Fault = {}
+  /** Digests of blobs in the order in which they were sent. */
+  readonly sent: string[] = []
+  /** How many blobs have stalled. */
+  stalled = 0
+  readonly #registry: Registry
+  readonly #server: Server
+
+  private constructor(registry: Registry) {
+    this.#registry = registry
+    this.#server = createServer((incoming, outgoing) => this.#pass(incoming, outgoing))
+  }
+
+  static async open(registry: Registry): Promise<FaultyRegistry> {
+    const faulty = new FaultyRegistry(registry)
+    await new Promise<void>((resolve) => faulty.#server.listen(0, '127.0.0.1', resolve))
+    return faulty
+  }
+
+  get host(): string {
+    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+
+  #pass(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    const { method, url: path = '/', headers } = incoming
+    const digest = /\/blobs\/(sha256:[0-9a-f]{64})/.exec(path)?.[1]
+    const isBlob = digest !== undefined && method === 'GET'
+    if (isBlob && this.fault.redirectTo !== undefined) {
+      outgoing.writeHead(307, { location: this.fault.redirectTo }).end()
+      return
+    }
+    const { port } = this.#registry
+    const forwarded = request({ host: '127.0.0.1', port, method, path, headers, agent: false }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 502, answer.headers)
+      void this.#copy(answer, outgoing, isBlob ? digest : undefined)
+    })
+    forwarded.on('error', () => outgoing.destroy())
+    incoming.pipe(forwarded)
+  }
+
+  async #copy(answer: IncomingMessage, outgoing: ServerResponse, digest: string | undefined): Promise<void> {
+    const size = Number(answer.headers['content-length'] ?? 0)
+    const { cutAfterBytes, stallAfterBytes, damageFromBytes } = digest === undefined ? {} : this.fault
+    let passed = 0
+    for await (const chunk of answer as AsyncIterable<Buffer>) {
+      passed += chunk.length
+      if (cutAfterBytes !== undefined && passed > cutAfterBytes) {
+        outgoing.write(chunk.subarray(0, chunk.length - (passed - cutAfterBytes)))
+        outgoing.destroy()
+        answer.destroy()
+        return
+      }
+      if (stallAfterBytes !== undefined && passed > stallAfterBytes) {
+        this.stalled += 1
+        answer.destroy()
+        return
+      }
+      if (damageFromBytes !== undefined && size >= damageFromBytes && passed === size)
+        chunk[chunk.length - 1] = (chunk[chunk.length - 1] ?? 0) ^ 1
+      outgoing.write(chunk)
+    }
+    outgoing.end()
+    if (digest !== undefined) this.sent.push(digest)
+  }
+}

@@ -1,0 +1,181 @@
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { buildTemplate } from '../server/build-template.ts'
+import { ServerProcess } from '../server/server-process.ts'
+import { FaultyRegistry } from './faulty-registry.ts'
+import { makeLayer } from './make-image.ts'
+import { Registry } from './registry.ts'
+import { busyboxLayer, noiseLayer, run } from './test-images.ts'
+
+/** `tester` with the password `secret`. */
+const HTPASSWD = 'tester:$2b$05$SwPw8w4P4Ej/MlTnZl0GgOulP7HcLi.BT.LpOkuOt0kVaA1MBdUwy'
+const MEBIBYTE = 1024 ** 2
+
+/** Every template is started once, which takes long on a busy machine. */
+const MINUTES = 300_000
+vi.setConfig({ testTimeout: MINUTES, hookTimeout: MINUTES })
+
+let registry: Registry
+let locked: Registry
+let faulty: FaultyRegistry
+let server: ServerProcess
+let tenant: string
+beforeAll(async () => {
+  ;[registry, locked] = await Promise.all([Registry.start(), Registry.start(HTPASSWD)])
+  faulty = await FaultyRegistry.open(registry)
+  const conf = join(registry.directory, 'registries.conf')
+  const insecure = [registry, locked, faulty].map(
+    ({ host }) => `[[registry]]\nlocation = "${host}"\ninsecure = true\n`,
+  )
+  const mirrored = `[[registry]]\nlocation = "mirrored.example"\n[[registry.mirror]]\nlocation = "${registry.host}"\ninsecure = true\n`
+  // The same registry by another name, without leave to do without TLS.
+  const strict = `[[registry]]\nlocation = "localhost:${registry.port}"\n`
+  writeFileSync(conf, [...insecure, mirrored, strict].join('\n'))
+  server = await ServerProcess.start({
+    images: { registriesConf: conf },
+    builds: { atOnce: 8, memoryBytes: 512 * MEBIBYTE, diskBytes: 64 * MEBIBYTE },
+  })
+  tenant = (await server.ok('/v1/keys', { json: { name: 'tenant', scopes: ['run', 'read'] } })).key
+})
+afterAll(async () => {
+  await server?.cleanUp()
+  await faulty?.[Symbol.asyncDispose]()
+  await Promise.all([registry?.cleanUp(), locked?.cleanUp()])
+})
+afterEach(() => {
+  faulty.fault = {}
+  faulty.sent.length = 0
+})
+
+const build = (template: { name: string; [field: string]: unknown }, key = tenant) =>
+  buildTemplate(server, template, key)
+
+/** An image of a small and a large layer. */
+function pushLarge(name: string): string {
+  registry.push(`${name}:1`, [busyboxLayer, noiseLayer(name)], { Env: ['PATH=/bin'] })
+  return `${faulty.host}/${name}:1`
+}
+
+test('a mirror serves a registry that cannot be reached', async () => {
+  registry.push('team/web:1', [busyboxLayer], { Env: ['PATH=/bin', 'FROM=mirror'] })
+  const template = await build({ name: 'mirrored', image: 'mirrored.example/team/web:1' })
+  expect(template.error).toBeUndefined()
+  const { id } = await server.ok('/v1/sandboxes', { json: { template: 'mirrored' }, key: tenant })
+  expect((await run(server, { id, key: tenant }, 'echo $FROM')).stdout).toBe('mirror\n')
+})
+
+test('a registry without TLS serves only where the operator allows it', async () => {
+  registry.push('plain:1', [busyboxLayer])
+  const image = `localhost:${registry.port}/plain:1`
+  expect(await build({ name: 'strict', image })).toMatchObject({
+    state: 'failed',
+    error: expect.stringContaining('HTTPS'),
+  })
+  expect(await build({ name: 'strict', image: `${registry.host}/plain:1` })).toMatchObject({ state: 'ready' })
+})
+
+test('credentials open a registry that asks for them, and are not kept', async () => {
+  const image = locked.push('private:1', [busyboxLayer], {}, { creds: 'tester:secret' })
+  const wrong = { username: 'tester', password: 'wrong' }
+  for (const registryAuth of [undefined, wrong])
+    expect(await build({ name: 'locked', image, registryAuth })).toMatchObject({
+      state: 'failed',
+      error: expect.stringMatching(/auth/i),
+    })
+  const registryAuth = { username: 'tester', password: 'secret' }
+  expect(await build({ name: 'locked', image, registryAuth })).toMatchObject({ state: 'ready' })
+  // Files come and go while it searches, and it ends with an error also when it finds nothing.
+  const search = 'grep --recursive --files-with-matches --no-messages --devices=skip "$0" "$1" || true'
+  const secret = Buffer.from('tester:secret').toString('base64')
+  const kept = execFileSync('sh', ['-c', search, secret, server.factory.stateDir], { encoding: 'utf8' })
+  expect(kept).toBe('')
+})
+
+test('layers that are compressed with zstd are unpacked', async () => {
+  const image = registry.push(
+    'zstd:1',
+    [busyboxLayer, makeLayer([{ path: 'z', content: 'packed\n' }])],
+    {
+      Env: ['PATH=/bin'],
+    },
+    { compression: 'zstd' },
+  )
+  expect(await build({ name: 'zstd', image })).toMatchObject({ state: 'ready' })
+  const { id } = await server.ok('/v1/sandboxes', { json: { template: 'zstd' }, key: tenant })
+  expect((await run(server, { id, key: tenant }, 'cat /z')).stdout).toBe('packed\n')
+})
+
+describe('a registry that breaks', () => {
+  test('in the middle of a layer fails the pull, and the next one fetches only what is missing', async () => {
+    const image = pushLarge('cut')
+    faulty.fault = { cutAfterBytes: 700_000 }
+    const broken = await build({ name: 'cut', image })
+    expect(broken).toMatchObject({ state: 'failed', error: expect.stringMatching(/EOF|reset|closed/) })
+    const before = [...faulty.sent]
+    expect(before.length).toBeGreaterThan(0)
+    faulty.fault = {}
+    faulty.sent.length = 0
+    expect(await build({ name: 'cut', image })).toMatchObject({ state: 'ready' })
+    const layers = before.filter((digest) => faulty.sent.includes(digest))
+    // Only the configuration, which is small, comes again.
+    expect(layers.length).toBeLessThanOrEqual(1)
+    expect(faulty.sent.length).toBeLessThanOrEqual(2)
+  })
+
+  test('and is gone fails the pull, which works when the registry is back', async () => {
+    const image = registry.push('gone:1', [busyboxLayer])
+    await registry.stop()
+    expect(await build({ name: 'gone', image })).toMatchObject({ state: 'failed' })
+    await registry.begin()
+    expect(await build({ name: 'gone', image })).toMatchObject({ state: 'ready' })
+  })
+
+  test('and sends other bytes than it promised is not believed', async () => {
+    const image = pushLarge('damaged')
+    faulty.fault = { damageFromBytes: 700_000 }
+    expect(await build({ name: 'damaged', image })).toMatchObject({
+      state: 'failed',
+      error: expect.stringMatching(/[Dd]igest/),
+    })
+    faulty.fault = {}
+    expect(await build({ name: 'damaged', image })).toMatchObject({ state: 'ready' })
+  })
+})
+
+describe('a key without admin', () => {
+  let inner: Server
+  let visits = 0
+  beforeAll(async () => {
+    inner = createServer((_request, response) => {
+      visits += 1
+      response.end('internal')
+    })
+    await new Promise<void>((resolve) => inner.listen(0, '0.0.0.0', resolve))
+  })
+  afterAll(() => new Promise((resolve) => inner?.close(resolve)))
+
+  test('reaches no registry of the host or its network that the operator did not list', async () => {
+    for (const image of ['127.0.0.1:1/x', '169.254.169.254/x', 'localhost:5000/x', '[::1]:5000/x'])
+      expect(await build({ name: 'inner', image })).toMatchObject({
+        state: 'failed',
+        error: expect.stringContaining('not on the public internet'),
+      })
+  })
+
+  test('is not led to services of the host by a redirect of its registry', async () => {
+    const image = pushLarge('redirected')
+    const { port } = inner.address() as AddressInfo
+    for (const host of ['127.0.0.1', '0.0.0.0', 'localhost']) {
+      faulty.fault = { redirectTo: `http://${host}:${port}/` }
+      expect(await build({ name: 'redirected', image })).toMatchObject({ state: 'failed' })
+    }
+    expect(visits).toBe(0)
+    // An administrator may reach all that the host reaches, which shows that the redirect leads there.
+    expect(await build({ name: 'redirected', image }, server.key)).toMatchObject({ state: 'failed' })
+    expect(visits).toBeGreaterThan(0)
+  })
+})

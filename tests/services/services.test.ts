@@ -1,0 +1,234 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { send } from '../server/ports/harness.ts'
+import { ServerProcess } from '../server/server-process.ts'
+import { ServiceServer } from './service-server.ts'
+
+let services: ServiceServer
+let server: ServerProcess
+beforeAll(async () => {
+  server = await ServerProcess.start({ idleTimeoutMs: 60_000 })
+  services = new ServiceServer(server)
+})
+afterAll(async () => {
+  await server?.cleanUp()
+})
+
+describe('a service', () => {
+  test('answers at its path and its host name, and continues with its memory after a sleep', async () => {
+    const { version, id, url, replicas } = await services.deploy('counter', { env: { VERSION: 'one' } })
+    expect(version).toBe(1)
+    expect(await services.ask('counter')).toMatchObject({ count: 1, version: 'one' })
+    const { sandboxId } = replicas.items[0]
+    await server.ok(`/v1/sandboxes/${sandboxId}/standby`, { json: { tier: 'stored' } })
+    expect(await services.ask('counter')).toMatchObject({ count: 2 })
+    const host = `${id}.localhost`
+    const named = await send(server, '/x?y', { headers: { host, authorization: `Bearer ${server.key}` } })
+    expect(named.json).toMatchObject({ count: 3 })
+    expect(url).toBe(`http://${host}:${new URL(server.url).port}/`)
+  })
+
+  test('is an ordinary sandbox to other calls, and sleeps by itself', async () => {
+    const { replicas } = await server.ok('/v1/services/counter')
+    const { sandboxId } = replicas.items[0]
+    expect(await server.ok(`/v1/sandboxes/${sandboxId}`)).toMatchObject({
+      metadata: { 'dormouse/service': 'counter', 'dormouse/version': '1' },
+    })
+    await server.ok(`/v1/sandboxes/${sandboxId}`, { method: 'PATCH', json: { idleTimeoutMs: 200 } })
+    await services.until('counter', (service) => !service.replicas.items[0].isAwake)
+    expect(await services.ask('counter')).toMatchObject({ count: 4 })
+    await server.ok(`/v1/sandboxes/${sandboxId}`, { method: 'PATCH', json: { idleTimeoutMs: 60_000 } })
+  })
+
+  test('needs a key unless it is public', async () => {
+    const { id } = await server.ok('/v1/services/counter')
+    const ask = () => fetch(`${server.url}/v1/services/${id}/http/`)
+    expect((await ask()).status).toBe(401)
+    await server.ok('/v1/services/counter', { method: 'PATCH', json: { public: true } })
+    expect((await ask()).status).toBe(200)
+    expect((await fetch(`${server.url}/v1/services/counter/http/`)).status).toBe(401)
+    await server.ok('/v1/services/counter', { method: 'PATCH', json: { public: false } })
+    expect((await ask()).status).toBe(401)
+  })
+
+  test('has the output of its program in its log, without waking, searched and followed', async () => {
+    const all = await services.logs('counter')
+    expect(all.map(({ text }) => text)).toContain('version one listens on 3000')
+    expect(all.find(({ text }) => text === 'a word to stderr')).toMatchObject({ stream: 'stderr' })
+    expect(new Set(all.map(({ seq }) => seq)).size).toBe(all.length)
+    const found = await services.logs('counter', '?search=request%202')
+    expect(found.map(({ text }) => text)).toEqual(['request 2 for /'])
+    expect(await services.logs('counter', `?after=${found[0].seq}&tail=1`)).toHaveLength(1)
+    expect(await services.logs('counter', `?since=${new Date(Date.now() + 60_000).toISOString()}`)).toEqual(
+      [],
+    )
+    const stop = new AbortController()
+    const following = await server.fetch('/v1/services/counter/logs?follow=true&tail=0', {
+      signal: stop.signal,
+    })
+    await services.ask('counter', '/followed')
+    let seen = ''
+    for await (const piece of following.body as ReadableStream<Uint8Array>) {
+      seen += Buffer.from(piece)
+      if (seen.includes('/followed')) break
+    }
+    stop.abort()
+  })
+
+  test.each([
+    [{ port: 0 }, 400],
+    [{ port: 3000, template: 'nowhere' }, 202],
+    [{ port: 3000, image: 'a', dockerfile: 'b' }, 400],
+    [{ port: 3000, replicas: { min: 3, max: 2 } }, 400],
+    [{ port: 3000, surprise: true }, 400],
+  ])('refuses a bad deployment, and the version before keeps serving: %j', async (request, expected) => {
+    const { status, body } = await server.call('/v1/services/counter', { method: 'PUT', json: request })
+    expect(status).toBe(expected)
+    if (status === 202) {
+      const after = await services.settled('counter', body.versions[0].version)
+      expect(after.versions[0]).toMatchObject({ state: 'failed', error: expect.stringContaining('nowhere') })
+    }
+    expect(await services.ask('counter')).toMatchObject({ version: 'one' })
+  })
+
+  test('of another key is not found', async () => {
+    const { key } = await server.ok('/v1/keys', { json: { name: 'other', scopes: ['run', 'read'] } })
+    const { id } = await server.ok('/v1/services/counter')
+    for (const ref of ['counter', id]) {
+      expect((await server.call(`/v1/services/${ref}`, { key })).status).toBe(404)
+      expect((await server.call(`/v1/services/${ref}/http/`, { key })).status).toBe(404)
+    }
+  })
+})
+
+describe('versions', () => {
+  test('requests go to the new version when it is ready, without one that fails', async () => {
+    await services.deploy('moving', { env: { VERSION: '1' } })
+    const seen: string[] = []
+    const stop = new AbortController()
+    const asking = (async () => {
+      while (!stop.signal.aborted) seen.push((await services.ask('moving')).version)
+    })()
+    await services.deploy('moving', { env: { VERSION: '2' } })
+    await sleep(100)
+    stop.abort()
+    await asking
+    expect(new Set(seen)).toEqual(new Set(['1', '2']))
+    expect(seen).toEqual(seen.toSorted())
+  })
+
+  test('a program that ends before it is ready is a failed version, which says why', async () => {
+    const { versions, version } = await services.deploy('moving', { start: 'echo no such luck; exit 7' })
+    expect(version).toBe(2)
+    expect(versions[0]).toMatchObject({
+      state: 'failed',
+      error: expect.stringMatching(/exit code 7.*no such luck/),
+    })
+    expect(await services.ask('moving')).toMatchObject({ version: '2' })
+  })
+
+  test('a rollback serves the older version from the state in which it was ready', async () => {
+    const back = await server.ok('/v1/services/moving/rollback', { json: {} })
+    expect(back).toMatchObject({ version: 1 })
+    expect(await services.ask('moving')).toMatchObject({ version: '1', count: 1 })
+    expect(await server.ok('/v1/services/moving/rollback', { json: { version: 2 } })).toMatchObject({
+      version: 2,
+    })
+    expect((await server.call('/v1/services/moving/rollback', { json: { version: 3 } })).status).toBe(409)
+    expect((await server.call('/v1/services/moving/rollback', { json: { version: 9 } })).status).toBe(404)
+  })
+
+  test('older versions than the service keeps are removed', async () => {
+    await server.ok('/v1/services/moving', { method: 'PATCH', json: { keepVersions: 1 } })
+    await services.deploy('moving', { env: { VERSION: '4' } })
+    await services.until('moving', ({ versions }) => versions.length === 2)
+  })
+})
+
+describe('the program of a service', () => {
+  test('starts again when it ends, and requests wait for it', async () => {
+    await services.deploy('ending')
+    await services.ask('ending')
+    await server.fetch('/v1/services/ending/http/end').catch(() => {})
+    await services.until('ending', ({ replicas }) => replicas.items[0].state === 'restarting')
+    expect(await services.ask('ending')).toMatchObject({ count: 1 })
+    expect(await server.ok('/v1/services/ending')).toMatchObject({ replicas: { items: [{ restarts: 1 }] } })
+    const said = (await services.logs('ending')).filter(({ stream }) => stream === 'system')
+    expect(said.map(({ text }) => text)).toContain('the program ended with exit code 3')
+  })
+
+  test('stays ended with restart never, and requests say so', async () => {
+    await server.ok('/v1/services/ending', { method: 'PATCH', json: { restart: 'never' } })
+    await server.fetch('/v1/services/ending/http/end').catch(() => {})
+    await services.until('ending', ({ replicas }) => replicas.items[0].state === 'failed')
+    const { status, body } = await server.call('/v1/services/ending/http/')
+    expect({ status, code: body.error.code }).toEqual({ status: 503, code: 'service_unavailable' })
+  })
+
+  test('is restarted when its health check fails', async () => {
+    await services.deploy('sick', { health: { path: '/healthz', intervalMs: 1000, failures: 1 } })
+    const { pid } = await services.ask('sick')
+    await services.ask('sick', '/sick')
+    await services.until('sick', ({ replicas }) => replicas.items[0].restarts === 1)
+    await services.until('sick', ({ replicas }) => replicas.items[0].state === 'ready')
+    expect((await services.ask('sick')).pid).not.toBe(pid)
+  })
+})
+
+describe('replicas', () => {
+  test('are added while there are many requests, and removed afterwards', async () => {
+    await services.deploy('wide', { replicas: { max: 3, concurrency: 2, idleMs: 1000 } })
+    const answers = []
+    for (let round = 0; round < 4; round += 1)
+      answers.push(...(await Promise.all(Array.from({ length: 8 }, () => services.ask('wide', '/slow')))))
+    expect(new Set(answers.map(({ host }) => host)).size).toBe(3)
+    await services.until('wide', ({ replicas }) => replicas.items.length === 1)
+    expect(await services.ask('wide')).toMatchObject({ host: expect.any(String) })
+  })
+
+  test('keep the sessions that they began', async () => {
+    await server.ok('/v1/services/wide', { method: 'PATCH', json: { replicas: { idleMs: 60_000 } } })
+    const slow = Array.from({ length: 8 }, () => services.ask('wide', '/slow'))
+    await services.until('wide', ({ replicas }) => replicas.items.length === 3)
+    const begun = await Promise.all(
+      Array.from({ length: 6 }, () => server.fetch('/v1/services/wide/http/', { method: 'POST' })),
+    )
+    await Promise.all(slow)
+    for (const response of begun) {
+      const session = response.headers.get('mcp-session-id') ?? ''
+      const { host } = await response.json()
+      const headers = { 'mcp-session-id': session }
+      expect(await services.ask('wide', '/', { method: 'POST', headers })).toEqual({ host })
+    }
+  })
+
+  test('stay awake as many as `min` says', async () => {
+    await server.ok('/v1/services/wide', { method: 'PATCH', json: { replicas: { min: 1, max: 3 } } })
+    const { replicas } = await services.until('wide', ({ replicas }) => replicas.items[0].isAwake)
+    const why = await server.ok(`/v1/sandboxes/${replicas.items[0].sandboxId}/why`)
+    expect(JSON.stringify(why)).toContain('stays awake')
+  })
+})
+
+test('a service serves again after kill -9 of the server, with its versions, sessions and memory', async () => {
+  const begun = await server.fetch('/v1/services/wide/http/', { method: 'POST' })
+  const headers = { 'mcp-session-id': begun.headers.get('mcp-session-id') ?? '' }
+  const { host } = await begun.json()
+  const before = await services.ask('counter')
+  await services.begin('unfinished', { start: 'sleep 1000' })
+  await server.kill()
+  await server.begin()
+  expect(await services.ask('counter')).toMatchObject({ count: before.count + 1 })
+  expect(await services.ask('wide', '/', { method: 'POST', headers })).toEqual({ host })
+  const unfinished = await server.ok('/v1/services/unfinished')
+  expect(unfinished).toMatchObject({ versions: [{ state: 'failed' }], replicas: { items: [] } })
+})
+
+test('deleting a service deletes its sandboxes, snapshots and templates', async () => {
+  const { items } = await server.ok('/v1/services')
+  for (const { name } of items)
+    expect((await server.call(`/v1/services/${name}`, { method: 'DELETE' })).status).toBe(204)
+  expect(await services.sandboxes()).toEqual([])
+  expect((await server.ok('/v1/snapshots')).items).toEqual([])
+  expect((await server.call('/v1/services/counter/http/')).status).toBe(404)
+})
