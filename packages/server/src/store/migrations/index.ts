@@ -23,7 +23,7 @@ import { sql as sessions } from './0021-sessions.ts'
 import { sql as images } from './0022-images.ts'
 import { sql as e2bItems } from './0023-e2b-items.ts'
 import { sql as services } from './0024-services.ts'
-import { sql as connections } from './0026-connections.ts'
+import { sql as connections } from './0025-connections.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 import { sql as runRequests } from './journal-0003-run-requests.ts'
@@ -58,7 +58,7 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0022-images', sql: images },
   { name: '0023-e2b-items', sql: e2bItems },
   { name: '0024-services', sql: services },
-  { name: '0026-connections', sql: connections },
+  { name: '0025-connections', sql: connections },
 ]
 
 /** journal.db: the events of runs. */
