@@ -1,7 +1,9 @@
 #include "gate-ends-addon.h"
 
+#include <linux/sockios.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "gate-ends.h"
@@ -74,6 +76,31 @@ static void describe(napi_env env, napi_value list, uint32_t at, const struct pa
     napi_set_element(env, list, at, object);
 }
 
+struct ranked {
+    uint32_t index;
+    int bytes;
+};
+
+static int compare(const void *a, const void *b)
+{
+    return ((const struct ranked *)a)->bytes - ((const struct ranked *)b)->bytes;
+}
+
+/* Those on which least is in flight come first: a few full ones must not take the room of many idle ones. */
+static struct ranked *rank(const struct descriptors *ends)
+{
+    struct ranked *ranks = calloc(ends->count + 1, sizeof(*ranks));
+    for (uint32_t i = 0; ranks && i < ends->count; i++) {
+        int received = 0, unsent = 0;
+        ioctl(ends->fds[i], SIOCINQ, &received);
+        ioctl(ends->fds[i], SIOCOUTQ, &unsent);
+        ranks[i] = (struct ranked){.index = i, .bytes = received / 2 + unsent / 2};
+    }
+    if (ranks)
+        qsort(ranks, ends->count, sizeof(*ranks), compare);
+    return ranks;
+}
+
 napi_value park_ends_call(napi_env env, napi_callback_info info)
 {
     napi_value arguments[2], list;
@@ -85,15 +112,17 @@ napi_value park_ends_call(napi_env env, napi_callback_info info)
         !read_descriptors(env, arguments[0], &ends) || napi_get_value_uint32(env, arguments[1], &left) != napi_ok)
         return refuse(env, "expected descriptors and a number of bytes");
     uint32_t *events = find_events(env, &ends, &epoll);
+    struct ranked *ranks = rank(&ends);
     napi_create_array_with_length(env, ends.count, &list);
-    for (uint32_t i = 0; events && i < ends.count; i++) {
+    for (uint32_t i = 0; events && ranks && i < ends.count; i++) {
         struct parked_end parked;
-        if (!park_end(epoll, events, ends.fds[i], left, &parked))
+        if (!park_end(epoll, events, ends.fds[ranks[i].index], left, &parked))
             continue;
-        describe(env, list, i, &parked);
+        describe(env, list, ranks[i].index, &parked);
         left -= ((const struct end_record *)parked.record)->size;
         free(parked.record);
     }
+    free(ranks);
     free(events);
     return list;
 }

@@ -16,9 +16,10 @@
 #define ALL_STATES 0xfffffu
 /*
  * A TCP_LISTEN socket has no peer. At TCP_CLOSE_WAIT the program has received everything, and the next read returns the
- * end of the stream, not an error.
+ * end of the stream, not an error. A connection that was ended is TCP_CLOSE, and TCP_BOUND_INACTIVE (13) where the
+ * kernel lists sockets that only have a port.
  */
-#define LEFT_ALONE (1u << 10 | 1u << 8)
+#define LEFT_ALONE (1u << 7 | 1u << 8 | 1u << 10 | 1u << 13)
 /* How many connections to collect before ending them. The list must not change while the kernel dumps it. */
 #define ROUND 512
 /*
