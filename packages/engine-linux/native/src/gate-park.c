@@ -124,10 +124,11 @@ static unsigned char *read_end(int fd, uint32_t max_bytes)
     struct end_record record = {0};
     if (!read_state(fd, &record))
         return NULL;
-    uint64_t size = sizeof(record) + (uint64_t)record.received_bytes + record.unsent_bytes;
+    /* Rounded up, so that every record of a list is aligned. */
+    uint64_t size = (sizeof(record) + (uint64_t)record.received_bytes + record.unsent_bytes + 3) / 4 * 4;
     if (size > max_bytes)
         return NULL;
-    record.size = (uint32_t)(size + 3) / 4 * 4;
+    record.size = (uint32_t)size;
     unsigned char *whole = calloc(1, record.size);
     if (!whole)
         return NULL;
