@@ -30,6 +30,8 @@ const STATE = {
   closing: 11n,
 }
 
+/** What programs had written and nobody had received, of all connections that continue. Others end. */
+const WRITTEN_MAX_BYTES = 32 * 1024 ** 2
 /** Its program has ended its half. */
 const ENDED: readonly bigint[] = [STATE.finWait1, STATE.finWait2, STATE.lastAck, STATE.closing]
 /** The other side has ended its half. */
@@ -56,6 +58,7 @@ export async function parkOutsideConnections(
 ): Promise<OutsideConnections> {
   let isOutside = false
   const insideEnds: InsideEnd[] = []
+  let leftBytes = WRITTEN_MAX_BYTES
   for (const { message } of files.records) {
     if (getUint(message, FILE.type) !== TYPE_INET_SOCKET) continue
     const socket = findMessage(message, FILE.inetSocket)
@@ -68,7 +71,11 @@ export async function parkOutsideConnections(
     if (!isConnected) continue
     const stream = await emptyStream(imageDir, socket)
     const key = keyOfSocket(socket)
-    if (keys.has(key)) insideEnds.push({ key, ...describeStream(stream, state) })
+    if (!keys.has(key)) continue
+    const end = describeStream(stream, state)
+    leftBytes -= end.written.length
+    if (leftBytes >= 0) insideEnds.push({ key, ...end })
+    else leftBytes += end.written.length
   }
   return { isOutside, insideEnds }
 }
@@ -92,9 +99,9 @@ export function describeStream({ message, trailing }: ImageRecord, state: bigint
   return {
     writtenSeq: Number(getUint(message, STREAM.outSeq)),
     hasEnded: ENDED.includes(state),
-    written: trailing.slice(received, received + written),
+    // A copy, so that the rest of the image does not stay in memory.
+    written: new Uint8Array(trailing.subarray(received, received + written)),
     receivedSeq: Number(getUint(message, STREAM.inSeq)),
-    hasReceivedEnd: RECEIVED_END.includes(state),
   }
 }
 

@@ -21,7 +21,7 @@ function end(
 
 const inside = (more: Partial<InsideEnd>): InsideEnd => ({
   ...{ key: '', writtenSeq: 1_000, hasEnded: false, written: Buffer.alloc(0) },
-  ...{ receivedSeq: 2_000, hasReceivedEnd: false },
+  receivedSeq: 2_000,
   ...more,
 })
 
@@ -63,27 +63,13 @@ test('sequence numbers wrap', () => {
 })
 
 test.each([
-  [
-    'the program inside, and the end has arrived',
-    { receiveSeq: 1_000, sendSeq: 2_000, flags: 1 },
-    { hasEnded: true },
-    1,
-  ],
-  [
-    'the program inside, and the end has not arrived',
-    { receiveSeq: 999, sendSeq: 2_000 },
-    { hasEnded: true },
-    1,
-  ],
-  [
-    'the server, and the end has arrived',
-    { receiveSeq: 1_000, sendSeq: 2_000, flags: 2 },
-    { hasReceivedEnd: true },
-    0,
-  ],
-  ['the server, and the end has not arrived', { receiveSeq: 1_000, sendSeq: 2_001, flags: 2 }, {}, 2],
-])('a half that was ended by %s', (_who, state, more, flags) => {
-  expect(read(joinEnds(end(state), inside(more)))).toEqual({
+  ['the program inside, and the end has arrived', { receiveSeq: 1_000, sendSeq: 2_000 }, true, 1],
+  ['the program inside, and the end has not arrived', { receiveSeq: 999, sendSeq: 2_000 }, true, 1],
+  ['the server, and the end has arrived', { receiveSeq: 1_000, sendSeq: 2_000, flags: 2 }, false, 0],
+  ['the server, before an earlier sleep', { receiveSeq: 1_000, sendSeq: 2_000 }, false, 0],
+  ['the server, and the end has not arrived', { receiveSeq: 1_000, sendSeq: 2_001, flags: 2 }, false, 2],
+])('a half that was ended by %s', (_who, state, hasEnded, flags) => {
+  expect(read(joinEnds(end(state), inside({ hasEnded })))).toEqual({
     ...{ receiveSeq: 1_000, sendSeq: 2_000, flags },
     ...{ in: '', out: '' },
   })

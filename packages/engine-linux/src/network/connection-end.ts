@@ -29,7 +29,6 @@ export interface InsideEnd {
   readonly written: Uint8Array
   /** The sequence number behind everything that the kernel has received for it, with the end of the other side. */
   readonly receivedSeq: number
-  readonly hasReceivedEnd: boolean
 }
 
 /**
@@ -67,10 +66,10 @@ export function joinEnds({ id, record }: ParkedEnd, inside: InsideEnd): ParkedEn
   const words = wordsOf(record)
   const flags = words[WORD.flags] ?? 0
   const word = (at: number) => words[at] ?? 0
-  const hasReceivedEnd = (flags & RECEIVED_END) !== 0
   const hasSentEnd = (flags & SENT_END) !== 0
-  const missing = minus(inside.writtenSeq, inside.hasEnded, word(WORD.receiveSeq), hasReceivedEnd)
-  const unsent = minus(word(WORD.sendSeq), hasSentEnd, inside.receivedSeq, inside.hasReceivedEnd)
+  const missing = bytesBetween(word(WORD.receiveSeq), inside.writtenSeq, inside.hasEnded)
+  const unsent = bytesBetween(inside.receivedSeq, word(WORD.sendSeq), hasSentEnd)
+  const endsLater = hasSentEnd && inside.receivedSeq !== word(WORD.sendSeq)
   if (missing < 0 || missing > inside.written.length) return undefined
   if (unsent < 0 || unsent > word(WORD.unsentBytes)) return undefined
   const bodyAt = HEADER_WORDS * WORD_BYTES
@@ -88,16 +87,16 @@ export function joinEnds({ id, record }: ParkedEnd, inside: InsideEnd): ParkedEn
   words[WORD.sendSeq] = inside.receivedSeq
   words[WORD.receivedBytes] = received.length
   words[WORD.unsentBytes] = unsent
-  const endsLater = hasSentEnd && !inside.hasReceivedEnd
   words[WORD.flags] = (inside.hasEnded ? RECEIVED_END : 0) | (endsLater ? SENT_END : 0)
   joined.set(new Uint8Array(words.buffer), 0)
   joined.set(body, bodyAt)
   return { id, record: joined }
 }
 
-/** How many bytes are between two sequence numbers, which wrap. An end counts as one more and is left out. */
-function minus(later: number, hasLaterEnd: boolean, earlier: number, hasEarlierEnd: boolean): number {
-  return (later - (hasLaterEnd ? 1 : 0) - (earlier - (hasEarlierEnd ? 1 : 0))) | 0
+/** How many bytes are between two sequence numbers, which wrap. An end that is behind the bytes counts as one more. */
+function bytesBetween(from: number, to: number, hasEnd: boolean): number {
+  const between = (to - from) | 0
+  return hasEnd && between > 0 ? between - 1 : between
 }
 
 /** A copy, because a record need not be aligned. */
