@@ -24,6 +24,7 @@ const STREAM = {
   sendScale: 6,
   unsentBytes: 12,
   receiveWindow: 16,
+  windowStart: 17,
 } as const
 /** What a program may send before the other end tells its real window. */
 const FIRST_WINDOW_BYTES = 65_536
@@ -160,8 +161,10 @@ async function emptyStream(imageDir: string, socket: Message): Promise<ImageReco
 export function openWindow(message: Message): void {
   const scale = findUint(message, STREAM.sendScale) ?? 0n
   const window = BigInt(Math.min(0xffff, FIRST_WINDOW_BYTES >> Number(scale)))
-  if (findUint(message, STREAM.receiveWindow) !== undefined)
-    setUint(message, STREAM.receiveWindow, window > 0n ? window : 1n)
+  if (findUint(message, STREAM.receiveWindow) === undefined) return
+  setUint(message, STREAM.receiveWindow, window > 0n ? window : 1n)
+  // The forged packet must be inside of it.
+  setUint(message, STREAM.windowStart, getUint(message, STREAM.inSeq))
 }
 
 /** The record is followed by received data, then by data to send. */
