@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { isOwnAddress } from '../network/addresses.ts'
 import { connectionKey, type InsideEnd } from '../network/connection-end.ts'
 import { type ImageFile, type ImageRecord, readImage, writeImage } from './image-file.ts'
-import { findMessage, findUint, getUint, type Message, setMessage, setUint } from './message.ts'
+import { findMessage, getUint, type Message, setMessage, setUint } from './message.ts'
 
 const FILE = { type: 1, inetSocket: 4 } as const
 const TYPE_INET_SOCKET = 4n
@@ -16,18 +16,7 @@ const SOCKET = {
   source: 11,
   destination: 12,
 } as const
-const STREAM = {
-  inBytes: 1,
-  inSeq: 2,
-  outBytes: 3,
-  outSeq: 4,
-  sendScale: 6,
-  unsentBytes: 12,
-  receiveWindow: 16,
-  windowStart: 17,
-} as const
-/** What a program may send before the other end tells its real window. */
-const FIRST_WINDOW_BYTES = 65_536
+const STREAM = { inBytes: 1, inSeq: 2, outBytes: 3, outSeq: 4, unsentBytes: 12 } as const
 const PROTOCOL_TCP = 6n
 const STATE = {
   established: 1n,
@@ -147,24 +136,8 @@ async function emptyStream(imageDir: string, socket: Message): Promise<ImageReco
   if (stream === undefined) throw new Error('a connection has no stream')
   const was = { message: stream.message.map((field) => ({ ...field })), trailing: stream.trailing }
   await rm(path)
-  const records = image.records.map(withoutUnsent)
-  if (getUint(socket, SOCKET.state) === STATE.closeWait)
-    for (const { message } of records) openWindow(message)
-  await writeImage(path, { ...image, records })
+  await writeImage(path, { ...image, records: image.records.map(withoutUnsent) })
   return was
-}
-
-/**
- * CRIU forges the other side's end. As the window of that packet it takes the low 16 bits of the program's own window,
- * which are often zero; then the program could not send for seconds. Its own window has no use any more.
- */
-export function openWindow(message: Message): void {
-  const scale = findUint(message, STREAM.sendScale) ?? 0n
-  const window = BigInt(Math.min(0xffff, FIRST_WINDOW_BYTES >> Number(scale)))
-  if (findUint(message, STREAM.receiveWindow) === undefined) return
-  setUint(message, STREAM.receiveWindow, window > 0n ? window : 1n)
-  // The forged packet must be inside of it.
-  setUint(message, STREAM.windowStart, getUint(message, STREAM.inSeq))
 }
 
 /** The record is followed by received data, then by data to send. */
