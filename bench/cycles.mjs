@@ -61,7 +61,11 @@ function summarizeCycles({ cycles, footprints, failure }) {
     const [first, last] = [samples.slice(0, WINDOW), samples.slice(-WINDOW)].map(median)
     return [kind, { ...summarize(samples), first, last, lastByFirst: last / first }]
   })
-  return { count, window: WINDOW, ...Object.fromEntries(kinds), footprints, ...(failure && { failure }) }
+  const samples = Object.fromEntries(kinds.map(([kind]) => [kind, cycles.map((cycle) => cycle[kind])]))
+  return {
+    ...{ count, window: WINDOW, ...Object.fromEntries(kinds), footprints, samples },
+    ...(failure && { failure }),
+  }
 }
 
 function describeCycles({ standby, resume, answer, footprints, failure }) {

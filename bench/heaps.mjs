@@ -3,7 +3,6 @@
 import { describeCold, measureCold } from './heaps/cold.mjs'
 import { describeScattered, measureScattered, saveHeaps } from './heaps/scattered.mjs'
 import { report } from './measure.mjs'
-import { drawLines } from './plot.mjs'
 import { atWorkbench, readOptions } from './workbench.mjs'
 
 const options = readOptions({ rounds: { type: 'string' } })
@@ -21,26 +20,9 @@ const result = await atWorkbench(options, async (bench) => {
   return { sizes, cold: await measureCold(bench, { heapMB: sizesMB.at(-1), rounds: rounds }) }
 })
 
-const line = (name, kind) => ({
-  name,
-  points: result.sizes.map(({ heapMB, kinds }) => [heapMB, kinds[kind].answer.p50]),
-})
-const plot = await drawLines({
-  name: 'wake-over-heap',
-  title: 'Stored sandbox → first result',
-  xLabel: 'heap, MB',
-  yLabel: 'ms, p50',
-  lines: [
-    line('ours, tidy', 'tidy'),
-    line('ours, scattered', 'touched'),
-    line('stock, tidy', 'stockTidy'),
-    line('stock, scattered', 'stockTouched'),
-  ],
-  dry: options.dry,
-})
 await report({
   name: 'heaps',
   options,
   result,
-  text: [plot, describeScattered(result.sizes), describeCold(result.cold)].join('\n\n'),
+  text: [describeScattered(result.sizes), describeCold(result.cold)].join('\n\n'),
 })

@@ -102,6 +102,9 @@ export async function report({ name, options, result, text }) {
   const json = JSON.stringify({ name, command, ...run, result }, rounded, 2)
   await writeFile(new URL(`${name}.json`, results), `${json}\n`)
   await writeSection(name, page)
+  // Loaded here, because plots.mjs imports this module.
+  const { drawPlots } = await import('./plots.mjs')
+  await drawPlots()
 }
 
 function rounded(_key, value) {

@@ -2,7 +2,8 @@ import { Agent, request } from 'node:http'
 
 /** A client on kept connections, with as little overhead as Node allows. */
 export function clientOf({ url, key, connections = 32 }) {
-  const agent = new Agent({ keepAlive: true, maxSockets: connections })
+  // Gives up idle connections long before the server does: it could close one just when a request is on its way.
+  const agent = new Agent({ keepAlive: true, maxSockets: connections, timeout: 20_000 })
   const { hostname, port } = new URL(url)
   const call = (method, path, body) =>
     new Promise((resolve, reject) => {

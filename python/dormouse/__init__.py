@@ -13,6 +13,7 @@ from ._async.client import AsyncClient
 from ._async.commands import AsyncCommand, AsyncCommands, AsyncEvents
 from ._async.fan_out import RaceOutcome as AsyncRaceOutcome
 from ._async.files import AsyncFiles, AsyncFileStream
+from ._async.jobs import AsyncJobEvents, AsyncJobs
 from ._async.ports import AsyncPorts
 from ._async.pty import AsyncPty, AsyncPtys
 from ._async.resources import (
@@ -26,9 +27,13 @@ from ._async.resources import (
 )
 from ._async.run_stream import AsyncRunStream
 from ._async.sandbox import AsyncSandbox
+from ._async.schedules import AsyncSchedules
 from ._async.services import AsyncServices
 from ._async.templates import AsyncTemplates
+from ._async.server import AsyncServer
+from ._async.variables import AsyncVariables
 from ._async.watch import AsyncWatch
+from ._async.webhooks import AsyncWebhooks
 from ._completions import Completions
 from ._damage import DamagedSnapshot, DamagedTemplate, SandboxDamage, ScrubProgress, ScrubStatus, SnapshotDamage
 from ._errors import (
@@ -44,23 +49,30 @@ from ._errors import (
 )
 from ._execution import Event, Execution, RunError, Truncated
 from ._fan_out import MapOutcome, RaceEntry
+from ._jobs import Job, JobEvent, JobOrigin, JobRetry, Task, TaskCounts
 from ._network import Denied, FailedLookup, NetworkCounters, NetworkInfo, NetworkReport
 from ._ports import Port, PortLink, PortResponse
 from ._process import CommandResult, PtyExit
 from ._result import Result
+from ._schedules import Firing, Schedule
 from ._services import Service, ServiceLogLine, ServiceReplica, ServiceReplicas, ServiceVersion
 from ._sync.client import Client
 from ._sync.commands import Command, Commands, Events
 from ._sync.fan_out import RaceOutcome
 from ._sync.files import Files, FileStream
+from ._sync.jobs import JobEvents, Jobs
 from ._sync.ports import Ports
 from ._sync.pty import Pty, Ptys
 from ._sync.resources import Contexts, Runs, Scrub, Secrets, Snapshots, SshKeys, Volumes
 from ._sync.run_stream import RunStream
 from ._sync.sandbox import Sandbox
+from ._sync.schedules import Schedules
 from ._sync.services import Services
 from ._sync.templates import Templates
+from ._sync.server import Server
+from ._sync.variables import Variables
 from ._sync.watch import Watch
+from ._sync.webhooks import Webhooks
 from ._template_builder import TemplateBuilder
 from ._values import (
     ConnectionPolicy,
@@ -88,7 +100,19 @@ from ._values import (
     Volume,
     VolumeMount,
 )
+from ._server import HostCheck, HostRoom, ServerLogLine, ServerReport
+from ._variables import (
+    ContextVariables,
+    Variable,
+    VariableColumn,
+    VariableDetail,
+    VariableImage,
+    VariableList,
+    VariableRow,
+    VariableTable,
+)
 from ._why import MemoryNotice, Why
+from ._webhooks import Delivery, Webhook
 from ._version import VERSION as __version__
 
 __all__ = [
@@ -99,6 +123,8 @@ __all__ = [
     "AsyncEvents",
     "AsyncFileStream",
     "AsyncFiles",
+    "AsyncJobEvents",
+    "AsyncJobs",
     "AsyncPorts",
     "AsyncPty",
     "AsyncPtys",
@@ -106,6 +132,7 @@ __all__ = [
     "AsyncRunStream",
     "AsyncRuns",
     "AsyncSandbox",
+    "AsyncSchedules",
     "AsyncScrub",
     "AsyncSecrets",
     "AsyncServices",
@@ -113,7 +140,10 @@ __all__ = [
     "AsyncSshKeys",
     "AsyncTemplates",
     "AsyncVolumes",
+    "AsyncServer",
+    "AsyncVariables",
     "AsyncWatch",
+    "AsyncWebhooks",
     "AuthenticationError",
     "Client",
     "Command",
@@ -123,9 +153,11 @@ __all__ = [
     "ConnectionPolicy",
     "Completions",
     "ContextInfo",
+    "ContextVariables",
     "Contexts",
     "DamagedSnapshot",
     "DamagedTemplate",
+    "Delivery",
     "Denied",
     "DormouseError",
     "Event",
@@ -137,7 +169,14 @@ __all__ = [
     "FileStat",
     "FileStream",
     "Files",
+    "Firing",
     "InvalidArgumentError",
+    "Job",
+    "JobEvent",
+    "JobEvents",
+    "JobOrigin",
+    "JobRetry",
+    "Jobs",
     "LedgerEntry",
     "LimitError",
     "Limits",
@@ -171,6 +210,8 @@ __all__ = [
     "Sandbox",
     "SandboxDamage",
     "SandboxInfo",
+    "Schedule",
+    "Schedules",
     "Scrub",
     "ScrubProgress",
     "ScrubStatus",
@@ -185,10 +226,17 @@ __all__ = [
     "ServerUnreachableError",
     "Snapshot",
     "SnapshotDamage",
+    "HostCheck",
+    "HostRoom",
+    "Server",
+    "ServerLogLine",
+    "ServerReport",
     "Snapshots",
     "SshEndpoint",
     "SshKey",
     "SshKeys",
+    "Task",
+    "TaskCounts",
     "Template",
     "TemplateBuilder",
     "TemplateMaterials",
@@ -196,10 +244,20 @@ __all__ = [
     "Truncated",
     "Usage",
     "UsageNumbers",
+    "Variable",
+    "VariableColumn",
+    "VariableDetail",
+    "VariableImage",
+    "VariableList",
+    "VariableRow",
+    "VariableTable",
+    "Variables",
     "Volume",
     "VolumeMount",
     "Volumes",
     "Watch",
+    "Webhook",
+    "Webhooks",
     "Why",
     "__version__",
 ]

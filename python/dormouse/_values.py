@@ -385,6 +385,7 @@ class UsageNumbers:
     # What the same history would have cost without standby.
     always_on_cost: float
     sandbox_id: Optional[str] = None
+    key_id: Optional[str] = None
     name: Optional[str] = None
     deleted: Optional[bool] = None
 
@@ -396,6 +397,7 @@ class Usage:
     currency: str
     total: UsageNumbers
     sandboxes: Sequence[UsageNumbers]
+    keys: Sequence[UsageNumbers] = ()
 
     @classmethod
     def from_json(cls, answer: Mapping[str, Any]) -> Usage:
@@ -405,4 +407,5 @@ class Usage:
             currency=answer["currency"],
             total=decode(UsageNumbers, answer["total"]),
             sandboxes=decode_all(UsageNumbers, answer["sandboxes"]),
+            keys=decode_all(UsageNumbers, answer.get("keys", ())),
         )

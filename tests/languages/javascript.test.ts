@@ -26,6 +26,35 @@ describe('JavaScript', () => {
     return results.at(-1)?.['text/plain']
   }
 
+  test('variables are listed and opened without calling getters, proxies or toString', async () => {
+    await run(`let calls = []
+const noisy = { get secret() { calls.push('getter'); return 1 }, plain: 2, toString() { calls.push('string'); return '' } }
+const late = { get then() { calls.push('then'); return undefined } }
+const proxy = new Proxy({}, { get() { calls.push('get') }, ownKeys() { calls.push('keys'); return [] } })
+class Tagged { get [Symbol.toStringTag]() { calls.push('tag'); return 'x' } get size() { calls.push('size'); return 1 } }
+const tagged = new Tagged(); const people = [{ name: 'Ada', age: 36 }, { name: 'Bo', age: 7 }]; var text = 'a\\nb'`)
+    const list = (await shared.guest.variables.list()).find(({ language }) => language === 'javascript')
+    const found = Object.fromEntries((list?.variables ?? []).map((one) => [one.name, one]))
+    expect(found['noisy']).toMatchObject({
+      preview: '{secret: [getter], plain: 2, toString: function toString}',
+    })
+    expect(found['proxy']).toMatchObject({ type: 'Proxy', preview: '[Proxy]' })
+    expect(found['tagged']).toMatchObject({ type: 'Tagged', preview: '<Tagged>' })
+    expect(found['people']).toMatchObject({ type: 'Array', shape: [2], opens: 'table' })
+    const context = list?.context ?? ''
+    const { table } = await shared.guest.variables.rows({
+      context,
+      name: 'people',
+      sort: 1,
+      filters: [[1, '>5']],
+    })
+    expect(table).toMatchObject({ rows: [{ cells: ['Bo', '7'] }, { cells: ['Ada', '36'] }], matchCount: 2 })
+    for (const name of ['noisy', 'late', 'proxy', 'tagged'])
+      await shared.guest.variables.rows({ context, name })
+    expect((await shared.guest.variables.rows({ context, name: 'text' })).text).toBe('a\nb')
+    expect((await run('calls.join()')).stdout + (await run('console.log(calls.join())')).stdout).toBe('\n')
+  })
+
   test('keeps variables, functions and classes, which later runs may declare again', async () => {
     await run('let a = 1; const o = { x: 1 }; class P { y = 1 }; function f() { return a } var v = 5')
     expect(await show('[a, o.x, new P().y, f(), v]')).toBe('[ 1, 1, 1, 1, 5 ]')

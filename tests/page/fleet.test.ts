@@ -108,3 +108,24 @@ describe('the fleet', () => {
     await server.clear()
   })
 })
+
+describe('the page', () => {
+  it('loads at most 250 KB before the editor and the terminal are needed', async () => {
+    const fresh = await browser.signedIn(server)
+    await fresh.reload()
+    await fresh.waitForSelector('.shell')
+    const files = await fresh.evaluate(() =>
+      [
+        ...performance.getEntriesByType('navigation'),
+        ...performance.getEntriesByType('resource').filter(({ name }) => /\.(js|css|svg)$/.test(name)),
+      ].map((entry) => {
+        const { name, encodedBodySize } = entry as PerformanceResourceTiming
+        return { name: name.replace(location.origin, ''), encodedBodySize }
+      }),
+    )
+    expect(files.filter(({ name }) => name.endsWith('.js')).length).toBeGreaterThan(0)
+    expect(files.map(({ name }) => name).join()).not.toMatch(/open-(editor|terminal)/)
+    expect(files.reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)).toBeLessThan(250_000)
+    await fresh.close()
+  })
+})

@@ -125,6 +125,8 @@ describe('the other pages', () => {
     await page.getByRole('log').waitFor()
     expect(await accessibilityProblems(page)).toEqual([])
     await part('Server')
+    await page.getByRole('table', { name: 'Checks of the host' }).waitFor()
+    await page.getByRole('log', { name: 'Log of the server' }).waitFor()
     await page
       .getByRole('cell', { name: /dormouse_sandboxes/ })
       .first()

@@ -75,6 +75,50 @@ describe('the notebook', () => {
   })
 })
 
+describe('the variables', () => {
+  it('are listed, follow runs, and a frame is sorted, filtered and read as far as it is seen', async () => {
+    await runs(VARIABLES)
+    await page.getByRole('link', { name: 'Variables' }).click()
+    const row = (name: string) =>
+      page.locator('.variables tr', { has: page.getByText(name, { exact: true }) })
+    await row('total').getByText('41').waitFor()
+    await row('frame').getByText('100,000 × 2').waitFor()
+    await runs('total += 1')
+    await row('total').getByText('42').waitFor()
+    await page.getByRole('button', { name: 'frame' }).click()
+    const table = page.getByRole('table', { name: 'Rows of frame' })
+    await table.getByRole('rowheader', { name: '0', exact: true }).waitFor()
+    await table.getByRole('button', { name: /^number/ }).click()
+    await table.getByRole('button', { name: /^number/ }).click()
+    await table.getByRole('cell', { name: '99999' }).waitFor()
+    await table.getByLabel('Filter word').fill('even')
+    await page.getByText('50,000 of 100,000 rows').waitFor()
+    await table.getByRole('cell', { name: '99998' }).waitFor()
+    await table.locator('.virtual').evaluate((box) => box.scrollTo(0, box.scrollHeight))
+    await table.getByRole('cell', { name: '0', exact: true }).waitFor()
+    // Only what is on the screen exists.
+    expect(await table.getByRole('row').count()).toBeLessThan(80)
+    expect(await accessibilityProblems(page)).toEqual([])
+    await page.getByRole('button', { name: 'pixels' }).click()
+    await page.getByRole('img', { name: 'pixels' }).waitFor()
+  })
+
+  it('of a sleeping sandbox, and its files, are seen without waking it', async () => {
+    await server.ok('/v1/sandboxes/dale/standby', { json: { tier: 'stored' } })
+    await page.getByText('As of its last sleep').waitFor()
+    await page.locator('.variables tr', { hasText: 'total' }).getByText('42').waitFor()
+    await page.reload()
+    await page.locator('.variables tr', { hasText: 'total' }).getByText('42').waitFor()
+    await page.getByRole('link', { name: 'Files' }).click()
+    await page.getByRole('button', { name: 'asleep.txt' }).click()
+    await page.locator('.file .cm-content', { hasText: 'written before the sleep' }).waitFor()
+    expect(await stateOf()).toBe('standby')
+    await page.getByRole('button', { name: 'Wake it to change them' }).click()
+    await page.getByRole('button', { name: 'Save' }).waitFor()
+    expect(await stateOf()).toBe('running')
+  })
+})
+
 describe('the terminal', () => {
   it('is a shell in the sandbox', async () => {
     await page.getByRole('link', { name: 'Terminal' }).click()
@@ -123,6 +167,14 @@ async function dropFile(name: string): Promise<void> {
   }, name)
   await page.dispatchEvent('.drop', 'drop', { dataTransfer: transfer })
 }
+
+const VARIABLES = `
+import numpy as np, pandas as pd
+total = 41
+frame = pd.DataFrame({"number": np.arange(100_000), "word": ["even", "odd"] * 50_000})
+pixels = np.zeros((64, 64, 3), "uint8")
+open("asleep.txt", "w").write("written before the sleep")
+`
 
 const RICH = `
 import sys, time

@@ -68,6 +68,7 @@ export const LAYERS: Record<string, readonly string[]> = {
   ],
   'packages/server/src': [
     'version.ts',
+    'log-lines.ts',
     'log.ts',
     'store',
     'clock',
@@ -87,6 +88,9 @@ export const LAYERS: Record<string, readonly string[]> = {
     'runs',
     'deployments',
     'fleet',
+    'jobs',
+    'schedules',
+    'webhooks',
     'api',
     'ssh',
     'mcp',

@@ -9,6 +9,7 @@ export type RunId = Id<'run'>
 export type SnapshotId = Id<'snapshot'>
 export type LayerId = Id<'layer'>
 export type VolumeId = Id<'volume'>
+export type JobId = Id<'job'>
 export type ServiceId = Id<'service'>
 
 // Lower-case letters and digits without 0/o and 1/l: hard to misread, and safe in DNS labels (previews use ids as
@@ -22,6 +23,7 @@ export const newSnapshotId = (): SnapshotId => newId('sn') as SnapshotId
 export const newLayerId = (): LayerId => newId('ly') as LayerId
 export const newVolumeId = (): VolumeId => newId('vol') as VolumeId
 export const newRunId = (): RunId => newId('run') as RunId
+export const newJobId = (): JobId => newId('job') as JobId
 export const newServiceId = (): ServiceId => newId('sv') as ServiceId
 
 const ID_PATTERN = /^(?<kind>sb|bw|sn|ly|vol|run|sv)-[2-9a-km-np-z]{16}$/
@@ -56,7 +58,7 @@ export function isProcessId(value: string): boolean {
   return PROCESS_ID_PATTERN.test(value)
 }
 
-function newId(kind: 'sb' | 'bw' | 'sn' | 'ly' | 'vol' | 'run' | 'sv'): string {
+function newId(kind: 'sb' | 'bw' | 'sn' | 'ly' | 'vol' | 'run' | 'sv' | 'job'): string {
   let id = `${kind}-`
   // The alphabet has 32 characters, so five bits of each byte pick one without bias.
   for (const byte of randomBytes(RANDOM_CHARACTERS)) id += ALPHABET[byte & 31]

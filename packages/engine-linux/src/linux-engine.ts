@@ -18,6 +18,7 @@ import type {
   RestoreOptions,
   SavedBurrow,
   Snapshot,
+  SnapshotFiles,
   SnapshotOptions,
   StopAt,
   StorageReport,
@@ -37,8 +38,7 @@ import { prepareGuestTools } from './guest-tools.ts'
 import { explainFullDisk } from './host/explain-full-disk.ts'
 import { FailureLog } from './host/failure-log.ts'
 import { Layout } from './host/layout.ts'
-import { gateAddon } from './native-programs.ts'
-import { findGateAddon } from './network/gate-addon.ts'
+import { findGateAddon, gateAddon } from './network/gate-addon.ts'
 import { importImage } from './oci/import-image.ts'
 import { adoptBurrows } from './snapshot/adopt-burrows.ts'
 import { checkListedPart, listParts, verifyStored } from './snapshot/check-stored.ts'
@@ -53,6 +53,7 @@ import { improveStored, makeMissingSums } from './snapshot/improve-stored.ts'
 import { restoreSnapshot, rollBackBurrow } from './snapshot/restore-snapshot.ts'
 import { saveBurrow } from './snapshot/save-burrow.ts'
 import { SnapshotEngine } from './snapshot/snapshot-engine.ts'
+import { snapshotFiles } from './snapshot/snapshot-files.ts'
 import { describeSnapshot } from './storage/describe-snapshot.ts'
 import { StorageMeter } from './storage/measure-storage.ts'
 import type { LinuxPart } from './storage/stored-parts.ts'
@@ -93,7 +94,7 @@ interface LinuxEngineParts {
 export class LinuxEngine implements Engine {
   readonly name = 'linux'
   readonly capabilities: EngineCapabilities
-  readonly endAddon: string | undefined
+  readonly endAddon = gateAddon
   readonly #parts: LinuxEngineParts
   readonly #burrows = new Set<LinuxBurrow>()
   /** Every burrow that this engine ever held: the files of one that has ended by itself can still be saved. */
@@ -127,7 +128,6 @@ export class LinuxEngine implements Engine {
       limits: { memory: has('memory'), cpu: has('cpu'), pids: has('pids') },
       network: hasNetwork,
     }
-    this.endAddon = hasNetwork ? gateAddon : undefined
   }
 
   /** Prepares what is the same for every burrow, so that creating one does none of it. */
@@ -233,6 +233,10 @@ export class LinuxEngine implements Engine {
 
   async getSnapshot(snapshotId: SnapshotId): Promise<Snapshot> {
     return describeSnapshot((await this.#snapshots.store.get(snapshotId)).manifest)
+  }
+
+  snapshotFiles(snapshotId: SnapshotId): SnapshotFiles {
+    return snapshotFiles(this.#snapshots, snapshotId)
   }
 
   async importImage(request: ImportImage): Promise<ImportedImage> {

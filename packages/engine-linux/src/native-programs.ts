@@ -10,6 +10,7 @@ export const carryProgram = inBuild('dormouse-carry')
 export const scrubProgram = inBuild('dormouse-scrub')
 export const weighProgram = inBuild('dormouse-weigh')
 export const layersProgram = inBuild('dormouse-layers')
+export const filesProgram = inBuild('dormouse-files')
 /** Addons, which this process loads; the others are programs that it starts. */
 export const gateAddon = inBuild('gate.node')
 export const startAddon = inBuild('start.node')

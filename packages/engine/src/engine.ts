@@ -10,7 +10,7 @@ import type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
 import type { ImportedImage, ImportImage, ProgramSettings } from './engine-images.ts'
 import type { EngineFailureKind } from './engine-log.ts'
 import type { Gate, GateKeeper, OpenEnd, ParkedConnections } from './gate.ts'
-import type { Guest } from './guest.ts'
+import type { Guest, SnapshotFiles } from './guest.ts'
 import type { Measurement, StopAt, StorageReport } from './measurement.ts'
 
 /** What an engine can do on this host. Callers branch on these, never on an engine's name. */
@@ -131,7 +131,7 @@ export interface Engine extends AsyncDisposable {
    * Path of an addon with which a thread of this process takes its ends of connections out of burrows, and puts them
    * back: see `GateKeeper`. Undefined when connections cannot outlive their burrow here.
    */
-  readonly endAddon: string | undefined
+  readonly endAddon?: string | undefined
 
   /**
    * Pre: the template exists (`template_not_found`), limits and env are within bounds (`invalid_argument`), the volumes
@@ -178,6 +178,11 @@ export interface Engine extends AsyncDisposable {
   listSnapshots(): Promise<readonly Snapshot[]>
   /** Throws `not_found`, or `snapshot_unusable` when it cannot be read. */
   getSnapshot(snapshotId: SnapshotId): Promise<Snapshot>
+  /**
+   * The files of a snapshot as a burrow of it would see them, without volumes. Restores nothing. Calls throw `not_found`
+   * when there is no such snapshot.
+   */
+  snapshotFiles(snapshotId: SnapshotId): SnapshotFiles
   /**
    * Makes a snapshot of files from a container image. Layers that an earlier image brought are used again, whoever
    * imported it. Pre: the caller may read what `image` names. On failure no snapshot is left; what has arrived of the

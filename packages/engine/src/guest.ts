@@ -8,6 +8,7 @@ import type { Language, ProcessEvent, RunEvent, RunId, RunResult } from '@dormou
 export interface Guest {
   readonly runs: GuestRuns
   readonly contexts: GuestContexts
+  readonly variables: GuestVariables
   readonly processes: GuestProcesses
   readonly files: GuestFiles
   readonly ports: GuestPorts
@@ -104,6 +105,74 @@ export interface GuestContexts {
   complete(context: string, code: string, options?: { signal?: AbortSignal }): Promise<Completions>
   /** Output of threads and children that outlive their runs. */
   output(context: string, options?: Follow): AsyncIterable<RunEvent>
+}
+
+/** One variable of a context, as far as it can be seen without running code of the sandbox. */
+export interface VariableInfo {
+  readonly name: string
+  readonly type: string
+  /** Elements, rows and columns, or the sides of an array. */
+  readonly shape?: readonly number[]
+  /** An estimate; absent for types that are not known. */
+  readonly bytes?: number
+  /** At most 200 characters. */
+  readonly preview: string
+  /** What `rows` shows of it. */
+  readonly opens?: 'table' | 'image' | 'text'
+}
+
+export interface ContextVariables {
+  readonly context: string
+  readonly language: Language
+  /** `busy`: a run is under way, and its variables are not known. */
+  readonly state: 'idle' | 'busy'
+  readonly variables: readonly VariableInfo[]
+  /** There are more variables than these. */
+  readonly more: boolean
+}
+
+export interface ReadRows {
+  readonly context: string
+  readonly name: string
+  readonly offset?: number
+  readonly limit?: number
+  readonly columnOffset?: number
+  readonly columns?: number
+  /** The position of the column to sort by. */
+  readonly sort?: number
+  readonly descending?: boolean
+  /** The position of a column, and a part of its text or a comparison such as `>5`. */
+  readonly filters?: readonly (readonly [column: number, expression: string])[]
+}
+
+/** A window of a table. */
+export interface VariableTable {
+  readonly columns: readonly { readonly name: string; readonly type: string }[]
+  /** Missing values are null. */
+  readonly rows: readonly { readonly label: string; readonly cells: readonly (string | null)[] }[]
+  /** All rows, and those that pass the filters. */
+  readonly rowCount: number
+  readonly matchCount: number
+  readonly columnCount: number
+  /** Which part of an array with more dimensions this is. */
+  readonly part?: string
+}
+
+export interface VariableDetail {
+  readonly variable: VariableInfo
+  readonly table?: VariableTable
+  /** A PNG of at most 512 pixels a side, in base64, and the size of the original. */
+  readonly image?: { readonly png: string; readonly width: number; readonly height: number }
+  /** The beginning of a text. */
+  readonly text?: string
+}
+
+/** What contexts have in memory. Runs no code of the sandbox. */
+export interface GuestVariables {
+  /** Of all contexts that have run something. */
+  list(options?: { signal?: AbortSignal; timeoutMs?: number }): Promise<readonly ContextVariables[]>
+  /** Throws `conflict` while the context has a run, and `too_large` for tables that are not sorted on the side. */
+  rows(request: ReadRows, options?: { signal?: AbortSignal }): Promise<VariableDetail>
 }
 
 export type StartProcess = ({ readonly args: readonly string[] } | { readonly shell: string }) & {
@@ -261,6 +330,9 @@ export interface GuestFiles {
    */
   watch(path: string, options?: FileUser & { recursive?: boolean }): AsyncIterable<FileChange>
 }
+
+/** The files of a snapshot. A relative path starts at the home of `user`, of root by default; root reads everything. */
+export type SnapshotFiles = Pick<GuestFiles, 'open' | 'stat' | 'list'>
 
 export interface ListeningPort {
   readonly port: number

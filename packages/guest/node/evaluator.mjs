@@ -91,14 +91,22 @@ export class Evaluator {
     const options = { expression, throwOnSideEffect: true, timeout, objectGroup: 'peek', silent: true }
     const answer = await this.#post('Runtime.evaluate', options)
     if (answer === undefined || answer.exceptionDetails !== undefined) return undefined
-    const value = await this.#valueOf(answer.result)
+    const boxed = await this.#boxOf(answer.result)
     await this.#post('Runtime.releaseObjectGroup', { objectGroup: 'peek' })
-    return { value }
+    return boxed
   }
 
   /** @param {Record<string, any>} remote */
   async #valueOf(remote) {
-    if (remote.objectId === undefined) return primitiveOf(remote)
+    return (await this.#boxOf(remote)).value
+  }
+
+  /**
+   * In a box, because a promise that resolves with the value itself would ask it for `then`, which may run user code.
+   * @param {Record<string, any>} remote
+   */
+  async #boxOf(remote) {
+    if (remote.objectId === undefined) return { value: primitiveOf(remote) }
     this.#handId ??= await this.#findHand()
     await this.#post('Runtime.callFunctionOn', {
       functionDeclaration: 'function (value) { this.value = value }',
@@ -107,7 +115,7 @@ export class Evaluator {
     })
     const { value } = this.#hand
     this.#hand.value = undefined
-    return value
+    return { value }
   }
 
   async #findHand() {

@@ -8,6 +8,8 @@ import { reseedMathRandom, reseedOpenssl } from './reseed.mjs'
 import { formsOf } from './results.mjs'
 import { removeTypes } from './typescript.mjs'
 import { UserObject } from './user-object.mjs'
+import { readRows } from './variable-rows.mjs'
+import { listVariables } from './variables.mjs'
 
 /** @type {Record<string, import('./user-object.mjs').HookKind | undefined>} */
 const HOOKS_OF_REASON = { resume: 'onResume', rollback: 'onResume', fork: 'onFork' }
@@ -56,6 +58,9 @@ export class Kernel {
     else if (message.type === 'wake') await this.#wake(message)
     else if (message.type === 'complete')
       this.#answer(message, await complete(this.#evaluator, String(message.code)))
+    else if (message.type === 'variables') this.#answer(message, await listVariables(this.#evaluator))
+    else if (message.type === 'rows')
+      this.#answer(message, await readRows(this.#evaluator, /** @type {any} */ (message)))
     // Preloading imports modules of Python.
     else if (message.type === 'preload') this.#answer(message, { failed: message.modules })
   }

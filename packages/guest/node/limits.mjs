@@ -34,3 +34,15 @@ export const COMPLETION_CHARS = 256
 export const COMPLETION_MS = 500
 /** After this many attempts to stop a busy main thread, the programs that it may wait for are interrupted. */
 export const TERMINATIONS_BEFORE_CHILDREN = 3
+/** A list of variables, and the longest name in it. */
+export const VARIABLES = 500
+export const VARIABLE_NAME_CHARS = 100
+/** CPU time. */
+export const VARIABLES_MS = 500
+/** Reading one variable, which executes nothing. On a busy host it waits for its turn. */
+export const PEEK_MS = 2_000
+/** Rows of a variable that can be sorted and filtered; later ones are not shown. */
+export const ROWS_MAX = 200_000
+export const CELL_CHARS = 200
+/** Of a text that is opened. */
+export const OPENED_TEXT_CHARS = 64 * KIB

@@ -12,6 +12,7 @@ import { silent } from './liveness-monitor.ts'
 import { AgentPorts } from './ports.ts'
 import { AgentProcesses } from './processes.ts'
 import { AgentRuns } from './runs.ts'
+import { AgentVariables } from './variables.ts'
 
 export interface AgentClientOptions {
   /** Makes a connected socket to the agent. */
@@ -49,6 +50,7 @@ interface RequestOptions {
 export class AgentClient implements Guest {
   readonly runs = new AgentRuns(this)
   readonly contexts = new AgentContexts(this)
+  readonly variables = new AgentVariables(this)
   readonly processes = new AgentProcesses(this)
   readonly files = new AgentFiles(this)
   readonly ports = new AgentPorts(this)

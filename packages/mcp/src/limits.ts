@@ -55,3 +55,7 @@ export const ENDED_SESSIONS_MAX = 10_000
 
 /** One message on stdin: a file as base64. */
 export const STDIO_MESSAGE_MAX_BYTES = 16 * 1024 ** 2
+
+/** Results of `map_inputs` in one answer, and characters of each: what a model reads at once. */
+export const MAP_TASKS_SHOWN_MAX = 200
+export const MAP_RESULT_CHARACTERS = 500

@@ -11,11 +11,14 @@ import type {
 } from './contract/index.ts'
 import { Http, type HttpOptions, type Query } from './http/http.ts'
 import { Pages } from './http/pages.ts'
+import { Jobs } from './jobs.ts'
 import type { CallOptions } from './options.ts'
 import { type RunOnceOptions, runOnce } from './runs/run-once.ts'
 import type { RunResult } from './runs/run-result.ts'
+import { Schedules } from './schedules.ts'
 import { Scrub } from './scrub.ts'
 import { Secrets } from './secrets.ts'
+import { Server } from './server.ts'
 import { type EventsOptions, followEvents, type SandboxActivity, type ServerEvent } from './server-events.ts'
 import { Services } from './services.ts'
 import { Snapshots } from './snapshots.ts'
@@ -23,6 +26,7 @@ import { SshKeys } from './ssh-keys.ts'
 import { Templates } from './templates.ts'
 import { findSocket, type SocketConstructor } from './terminals/socket.ts'
 import { Volumes } from './volumes.ts'
+import { Webhooks } from './webhooks.ts'
 
 export interface DormouseOptions extends HttpOptions {
   /** The address. Default: DORMOUSE_URL, then the file of a local server, then http://127.0.0.1:7070. */
@@ -71,7 +75,11 @@ export class Dormouse {
   readonly secrets: Secrets
   readonly snapshots: Snapshots
   readonly sshKeys: SshKeys
+  readonly jobs: Jobs
+  readonly schedules: Schedules
+  readonly webhooks: Webhooks
   readonly scrub: Scrub
+  readonly server: Server
   /** For the other classes of this package. */
   readonly http: Http
   readonly socket: SocketConstructor | undefined
@@ -85,7 +93,11 @@ export class Dormouse {
     this.secrets = new Secrets(this.http)
     this.snapshots = new Snapshots(this.http)
     this.sshKeys = new SshKeys(this.http)
+    this.jobs = new Jobs(this.http)
+    this.schedules = new Schedules(this.http)
+    this.webhooks = new Webhooks(this.http)
     this.scrub = new Scrub(this.http)
+    this.server = new Server(this.http)
   }
 
   /** Whether the server is up. */

@@ -14,8 +14,16 @@ export type { Children } from './fan-out/children.ts'
 export type { MapOptions, MapOutcome, MapWork } from './fan-out/map.ts'
 export type { RaceEntry, RaceOptions, RaceOutcome, Score } from './fan-out/race.ts'
 export type { DirectoryOptions } from './files/directories.ts'
-export type { FileChange, FileContent, FileOptions, FileStat, WriteOptions } from './files/files.ts'
+export type {
+  FileChange,
+  FileContent,
+  FileOptions,
+  FileStat,
+  ReadOptions,
+  WriteOptions,
+} from './files/files.ts'
 export type { Page, Pages } from './http/pages.ts'
+export type { CreateJob, FollowJob, Job, JobEvent, ListTasks, Task } from './jobs.ts'
 export type { Abortable, CallOptions } from './options.ts'
 export type { Port, PortAccess, PortFetchOptions, PortLink } from './ports.ts'
 export type { Command } from './processes/command.ts'
@@ -43,8 +51,10 @@ export {
   type NetworkReport,
   Sandbox,
 } from './sandbox.ts'
+export type { CreateSchedule, Firing, Schedule, UpdateSchedule } from './schedules.ts'
 export type { ScrubStatus } from './scrub.ts'
 export type { CreateSecret, Secret, UpdateSecret } from './secrets.ts'
+export type { ServerLogLine, ServerReport } from './server.ts'
 export type { EventsOptions, Overview, SandboxActivity, ServerEvent } from './server-events.ts'
 export type {
   DeployOptions,
@@ -62,4 +72,6 @@ export type { Pty } from './terminals/pty.ts'
 export type { ConnectPtyOptions, CreatePtyOptions } from './terminals/ptys.ts'
 export type { Socket, SocketConstructor, SocketEvent } from './terminals/socket.ts'
 export type { PtyExit } from './terminals/terminal-connection.ts'
+export type { ReadVariableOptions, VariableDetail, VariableList } from './variables.ts'
 export type { CreateVolume, UpdateVolume, Volume } from './volumes.ts'
+export type { CreateWebhook, Delivery, UpdateWebhook, Webhook, WebhookWithSecret } from './webhooks.ts'

@@ -46,6 +46,7 @@ import { Runs } from './runs/runs.ts'
 import { streamRun } from './runs/stream-run.ts'
 import { type Snapshot, type SnapshotRef, snapshotRef } from './snapshots.ts'
 import { Ptys } from './terminals/ptys.ts'
+import { Variables } from './variables.ts'
 
 /** A client, or the options to make one. */
 export type ClientOptions = DormouseOptions & { readonly client?: Dormouse | undefined } & CallOptions
@@ -70,6 +71,7 @@ export class Sandbox {
   readonly commands: Commands
   readonly pty: Ptys
   readonly contexts: Contexts
+  readonly variables: Variables
   readonly ports: Ports
   readonly runs: Runs
   readonly #path: string
@@ -85,6 +87,7 @@ export class Sandbox {
     this.commands = new Commands(client.http, this.#path)
     this.pty = new Ptys(client.http, this.#path, client.socket)
     this.contexts = new Contexts(client.http, this.#path)
+    this.variables = new Variables(client.http, this.#path)
     this.ports = new Ports(client.http, this.#path)
     this.runs = new Runs(client.http, this.#path)
   }

@@ -7,6 +7,7 @@ import {
   pino,
   stdTimeFunctions,
 } from 'pino'
+import { LogLines } from './log-lines.ts'
 
 /** What the parts of the server use of the logger. */
 export interface Log {
@@ -27,6 +28,8 @@ export interface ServerLog {
   /** For those who make loggers of their own. */
   readonly options: LoggerOptions & { readonly stream: DestinationStream }
   readonly path: string | undefined
+  /** The newest lines. */
+  readonly lines: LogLines
 }
 
 /** One JSON object per line, on stderr or in `server.log` of the data directory. */
@@ -38,6 +41,12 @@ export function openLog({ level, dataDir, isTerminal }: OpenLog): ServerLog {
       : destination({ dest: path, sync: false, mode: 0o600 })
   // A disk too full for the log is no reason to end: what is said meanwhile is lost.
   stream.on('error', () => {})
+  const lines = new LogLines()
+  const write = stream.write.bind(stream)
+  stream.write = (text: string) => {
+    lines.add(text)
+    return write(text)
+  }
   const options = { level, base: null, timestamp: stdTimeFunctions.isoTime }
-  return { log: pino(options, stream), options: { ...options, stream }, path }
+  return { log: pino(options, stream), options: { ...options, stream }, path, lines }
 }

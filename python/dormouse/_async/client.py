@@ -16,7 +16,11 @@ from .._create_body import limits_body
 from .follow import SSE, Follower
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
+from .jobs import AsyncJobs
 from .resources import AsyncScrub, AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncVolumes
+from .schedules import AsyncSchedules
+from .webhooks import AsyncWebhooks
+from .server import AsyncServer
 from .run_once import run_once
 from .server_events import AsyncServerEvents
 from .services import AsyncServices
@@ -50,7 +54,11 @@ class AsyncClient:
         self.secrets = AsyncSecrets(self.http)
         self.snapshots = AsyncSnapshots(self.http)
         self.ssh_keys = AsyncSshKeys(self.http)
+        self.jobs = AsyncJobs(self.http)
+        self.schedules = AsyncSchedules(self.http)
+        self.webhooks = AsyncWebhooks(self.http)
         self.scrub = AsyncScrub(self.http)
+        self.server = AsyncServer(self.http)
 
     @property
     def url(self) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
+import uuid
 from typing import Any, Awaitable, Callable, List, Mapping, Optional, Sequence, Union
 
 from .._arguments import invalid_argument, require_count
@@ -21,6 +21,8 @@ FORK_MAX = 100
 # If this process dies, the server deletes its children this long after their last work.
 ORPHAN_SECONDS = 600.0
 DROP_SECONDS = 30.0
+# Runs in forks had no time-out before they were tasks of a job.
+NO_TIMEOUT_SECONDS = 24 * 3600.0
 
 
 class RaceOutcome:
@@ -106,11 +108,80 @@ async def map_over_forks(
     work: Work,
     concurrency: int,
     variable: str,
+    retries: int,
     options: Mapping[str, Any],
 ) -> List[MapOutcome]:
+    """Code runs as a job of the server. A function runs here, and drives a fork."""
     require_count("concurrency", concurrency)
     if not variable.isidentifier():
         raise invalid_argument("variable", f"is not a Python identifier (saw {variable!r})")
+    if isinstance(work, str):
+        return await _run_job(parent, inputs, work, concurrency, variable, retries, options)
+    return await _call_in_forks(parent, inputs, work, concurrency)
+
+
+async def _run_job(
+    parent: Any,
+    inputs: Sequence[Any],
+    code: str,
+    concurrency: int,
+    variable: str,
+    retries: int,
+    options: Mapping[str, Any],
+) -> List[MapOutcome]:
+    if not inputs:
+        return []
+    jobs = parent.client.jobs
+    how = {"timeout": NO_TIMEOUT_SECONDS, **{name: each for name, each in options.items() if each is not None}}
+    started: List[Any] = []
+
+    async def start() -> None:
+        job = await jobs.create(
+            code,
+            inputs,
+            sandbox=(await parent.info()).id,
+            concurrency=concurrency,
+            variable=variable,
+            retries=retries,
+            idempotency_key=f"map-{uuid.uuid4()}",
+            **how,
+        )
+        started.append(job.id)
+
+    async def give_up() -> None:
+        for job_id in started:
+            await jobs.cancel(job_id)
+            await jobs.wait(job_id)
+
+    outcomes: dict[int, MapOutcome] = {}
+    try:
+        await uninterrupted(start)
+        async with jobs.events(started[0], results=True) as events:
+            async for event in events:
+                if event.task is not None:
+                    outcomes[event.task.index] = _outcome_of(event.task, inputs[event.task.index])
+        await jobs.delete(started[0])
+    except BaseException:
+        # Nothing of it is left running when the caller hears of the error.
+        await clean_up(give_up, DROP_SECONDS)
+        raise
+    return [outcomes[index] for index in range(len(inputs))]
+
+
+def _outcome_of(task: Any, value: Any) -> MapOutcome:
+    if task.state == "succeeded":
+        return MapOutcome(task.index, value, True, task.result)
+    try:
+        if task.result is not None:
+            task.result.check()
+    except DormouseError as error:
+        return MapOutcome(task.index, value, False, None, error)
+    code = "run_timed_out" if task.reason == "timed_out" else "run_failed"
+    failed = error_of(code, task.message or "The task did not come to its end.", details={"reason": task.reason})
+    return MapOutcome(task.index, value, False, None, failed)
+
+
+async def _call_in_forks(parent: Any, inputs: Sequence[Any], work: Any, concurrency: int) -> List[MapOutcome]:
     forks = Forks(parent, len(inputs), concurrency)
 
     def job(index: int, value: Any) -> Callable[[], Awaitable[MapOutcome]]:
@@ -118,11 +189,7 @@ async def map_over_forks(
             try:
                 child = await forks.take()
                 try:
-                    if isinstance(work, str):
-                        await _bind(child, variable, value, options)
-                        done = (await child.run_code(work, **options)).check()
-                    else:
-                        done = await call_function(work, child, value)
+                    done = await call_function(work, child, value)
                 finally:
                     await clean_up(lambda: forks.drop(child), DROP_SECONDS)
                 return MapOutcome(index, value, True, done)
@@ -211,13 +278,6 @@ async def _score_of(child: Any, value: Any, score: Score, options: Mapping[str, 
         hint = "NaN cannot be compared. Return another number."
         raise error_of("run_failed", "The score is not a number", hint=hint)
     return found
-
-
-async def _bind(child: Any, variable: str, value: Any, options: Mapping[str, Any]) -> None:
-    # JSON text, encoded as JSON again, is a Python string literal.
-    text = json.dumps(json.dumps(value))
-    code = f"import json as _json; {variable} = _json.loads({text}); del _json"
-    (await child.run_code(code, context=options.get("context"))).check()
 
 
 def _is_better(score: float, than: float, best: str) -> bool:

@@ -26,20 +26,22 @@ class AsyncFiles:
         self._http = http
         self._sandbox = sandbox
 
-    async def read(self, path: str, *, encoding: str = "utf-8", user: Optional[str] = None) -> str:
-        """Returns the file as text."""
-        return (await self.read_bytes(path, user=user)).decode(encoding)
+    async def read(
+        self, path: str, *, encoding: str = "utf-8", user: Optional[str] = None, wake: bool = True
+    ) -> str:
+        """Returns the file as text. `wake=False` reads the snapshot of a sleeping sandbox instead of waking it."""
+        return (await self.read_bytes(path, user=user, wake=wake)).decode(encoding)
 
-    async def read_bytes(self, path: str, *, user: Optional[str] = None) -> bytes:
+    async def read_bytes(self, path: str, *, user: Optional[str] = None, wake: bool = True) -> bytes:
         """Returns the file."""
         pieces = []
-        async for piece in self.stream(path, user=user):
+        async for piece in self.stream(path, user=user, wake=wake):
             pieces.append(piece)
         return b"".join(pieces)
 
-    def stream(self, path: str, *, user: Optional[str] = None) -> AsyncFileStream:
+    def stream(self, path: str, *, user: Optional[str] = None, wake: bool = True) -> AsyncFileStream:
         """Reads a file of any size in pieces. Raises `conflict` if the file changes after a lost connection."""
-        return AsyncFileStream(self._http, self._sandbox, path, user)
+        return AsyncFileStream(self._http, self._sandbox, path, user, wake)
 
     async def write(
         self,
@@ -85,18 +87,23 @@ class AsyncFiles:
         """
         await download_directory(self, remote, local, filter, user)
 
-    async def list(self, path: str, *, depth: int = 1, user: Optional[str] = None) -> List[FileStat]:
+    async def list(
+        self, path: str, *, depth: int = 1, user: Optional[str] = None, wake: bool = True
+    ) -> List[FileStat]:
         """Sorted by name, directories before their contents. Does not follow links."""
-        query = {"path": path, "depth": require_count("depth", depth), "user": user}
+        query = {"path": path, "depth": require_count("depth", depth), "user": user, "wake": None if wake else False}
         return decode_all(FileStat, (await self._get("list", query))["items"])
 
-    async def stat(self, path: str, *, follow: bool = True, user: Optional[str] = None) -> FileStat:
+    async def stat(
+        self, path: str, *, follow: bool = True, user: Optional[str] = None, wake: bool = True
+    ) -> FileStat:
         """`follow=False` describes a link itself."""
-        return decode(FileStat, await self._get("stat", {"path": path, "follow": follow, "user": user}))
+        query = {"path": path, "follow": follow, "user": user, "wake": None if wake else False}
+        return decode(FileStat, await self._get("stat", query))
 
-    async def exists(self, path: str, *, user: Optional[str] = None) -> bool:
+    async def exists(self, path: str, *, user: Optional[str] = None, wake: bool = True) -> bool:
         try:
-            await self.stat(path, user=user)
+            await self.stat(path, user=user, wake=wake)
             return True
         except DormouseError as error:
             if error.code not in ("not_found", "not_a_directory"):
@@ -142,10 +149,10 @@ class AsyncFiles:
 class AsyncFileStream:
     """The content of a file in pieces. Continues after a lost connection if the file is still the same."""
 
-    def __init__(self, http: Http, sandbox: Any, path: str, user: Optional[str]) -> None:
+    def __init__(self, http: Http, sandbox: Any, path: str, user: Optional[str], wake: bool) -> None:
         self._http = http
         self._sandbox = sandbox
-        self._query = {"path": path, "user": user}
+        self._query = {"path": path, "user": user, "wake": None if wake else False}
         self._response: Optional[Response] = None
         self._is_over = False
         self._read_bytes = 0

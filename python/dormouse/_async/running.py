@@ -108,11 +108,12 @@ class AsyncRunning:
         variable: str = "item",
         context: Optional[str] = None,
         timeout: Optional[float] = None,
+        retries: int = 0,
     ) -> Sequence[MapOutcome]:
         """Runs code, or a function of `(child, input)`, once per input, each in its own fork, and deletes the fork.
 
         Code finds its input, which must be JSON, in `variable`. Outcomes are in the order of the inputs; a failure does
-        not stop the others.
+        not stop the others. Code runs as a job of the server (`client.jobs`); `retries` is for code that fails.
         """
         options = {"context": context, "timeout": timeout}
-        return await map_over_forks(self, [*inputs], work, concurrency, variable, options)
+        return await map_over_forks(self, [*inputs], work, concurrency, variable, retries, options)

@@ -23,6 +23,7 @@ from .ports import AsyncPorts
 from .pty import AsyncPtys
 from .resources import AsyncContexts, AsyncRuns
 from .running import AsyncRunning
+from .variables import AsyncVariables
 from .views import AsyncViews
 
 
@@ -337,6 +338,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
         self.contexts = AsyncContexts(client.http, self)
         self.ports = AsyncPorts(client.http, self)
         self.runs = AsyncRuns(client.http, self)
+        self.variables = AsyncVariables(client.http, self)
 
     async def _ready(self) -> SandboxInfo:
         if self._info is None:

@@ -17,7 +17,11 @@ from .._create_body import limits_body
 from .follow import SSE, Follower
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
+from .jobs import Jobs
 from .resources import Scrub, Secrets, Snapshots, SshKeys, Volumes
+from .schedules import Schedules
+from .webhooks import Webhooks
+from .server import Server
 from .run_once import run_once
 from .server_events import ServerEvents
 from .services import Services
@@ -51,7 +55,11 @@ class Client:
         self.secrets = Secrets(self.http)
         self.snapshots = Snapshots(self.http)
         self.ssh_keys = SshKeys(self.http)
+        self.jobs = Jobs(self.http)
+        self.schedules = Schedules(self.http)
+        self.webhooks = Webhooks(self.http)
         self.scrub = Scrub(self.http)
+        self.server = Server(self.http)
 
     @property
     def url(self) -> str:

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
+import uuid
 from typing import Any, Callable, List, Mapping, Optional, Sequence, Union
 
 from .._arguments import invalid_argument, require_count
@@ -22,6 +22,8 @@ FORK_MAX = 100
 # If this process dies, the server deletes its children this long after their last work.
 ORPHAN_SECONDS = 600.0
 DROP_SECONDS = 30.0
+# Runs in forks had no time-out before they were tasks of a job.
+NO_TIMEOUT_SECONDS = 24 * 3600.0
 
 
 class RaceOutcome:
@@ -107,11 +109,80 @@ def map_over_forks(
     work: Work,
     concurrency: int,
     variable: str,
+    retries: int,
     options: Mapping[str, Any],
 ) -> List[MapOutcome]:
+    """Code runs as a job of the server. A function runs here, and drives a fork."""
     require_count("concurrency", concurrency)
     if not variable.isidentifier():
         raise invalid_argument("variable", f"is not a Python identifier (saw {variable!r})")
+    if isinstance(work, str):
+        return _run_job(parent, inputs, work, concurrency, variable, retries, options)
+    return _call_in_forks(parent, inputs, work, concurrency)
+
+
+def _run_job(
+    parent: Any,
+    inputs: Sequence[Any],
+    code: str,
+    concurrency: int,
+    variable: str,
+    retries: int,
+    options: Mapping[str, Any],
+) -> List[MapOutcome]:
+    if not inputs:
+        return []
+    jobs = parent.client.jobs
+    how = {"timeout": NO_TIMEOUT_SECONDS, **{name: each for name, each in options.items() if each is not None}}
+    started: List[Any] = []
+
+    def start() -> None:
+        job = jobs.create(
+            code,
+            inputs,
+            sandbox=(parent.info()).id,
+            concurrency=concurrency,
+            variable=variable,
+            retries=retries,
+            idempotency_key=f"map-{uuid.uuid4()}",
+            **how,
+        )
+        started.append(job.id)
+
+    def give_up() -> None:
+        for job_id in started:
+            jobs.cancel(job_id)
+            jobs.wait(job_id)
+
+    outcomes: dict[int, MapOutcome] = {}
+    try:
+        uninterrupted(start)
+        with jobs.events(started[0], results=True) as events:
+            for event in events:
+                if event.task is not None:
+                    outcomes[event.task.index] = _outcome_of(event.task, inputs[event.task.index])
+        jobs.delete(started[0])
+    except BaseException:
+        # Nothing of it is left running when the caller hears of the error.
+        clean_up(give_up, DROP_SECONDS)
+        raise
+    return [outcomes[index] for index in range(len(inputs))]
+
+
+def _outcome_of(task: Any, value: Any) -> MapOutcome:
+    if task.state == "succeeded":
+        return MapOutcome(task.index, value, True, task.result)
+    try:
+        if task.result is not None:
+            task.result.check()
+    except DormouseError as error:
+        return MapOutcome(task.index, value, False, None, error)
+    code = "run_timed_out" if task.reason == "timed_out" else "run_failed"
+    failed = error_of(code, task.message or "The task did not come to its end.", details={"reason": task.reason})
+    return MapOutcome(task.index, value, False, None, failed)
+
+
+def _call_in_forks(parent: Any, inputs: Sequence[Any], work: Any, concurrency: int) -> List[MapOutcome]:
     forks = Forks(parent, len(inputs), concurrency)
 
     def job(index: int, value: Any) -> Callable[[], MapOutcome]:
@@ -119,11 +190,7 @@ def map_over_forks(
             try:
                 child = forks.take()
                 try:
-                    if isinstance(work, str):
-                        _bind(child, variable, value, options)
-                        done = (child.run_code(work, **options)).check()
-                    else:
-                        done = call_function(work, child, value)
+                    done = call_function(work, child, value)
                 finally:
                     clean_up(lambda: forks.drop(child), DROP_SECONDS)
                 return MapOutcome(index, value, True, done)
@@ -212,13 +279,6 @@ def _score_of(child: Any, value: Any, score: Score, options: Mapping[str, Any]) 
         hint = "NaN cannot be compared. Return another number."
         raise error_of("run_failed", "The score is not a number", hint=hint)
     return found
-
-
-def _bind(child: Any, variable: str, value: Any, options: Mapping[str, Any]) -> None:
-    # JSON text, encoded as JSON again, is a Python string literal.
-    text = json.dumps(json.dumps(value))
-    code = f"import json as _json; {variable} = _json.loads({text}); del _json"
-    (child.run_code(code, context=options.get("context"))).check()
 
 
 def _is_better(score: float, than: float, best: str) -> bool:

@@ -27,20 +27,22 @@ class Files:
         self._http = http
         self._sandbox = sandbox
 
-    def read(self, path: str, *, encoding: str = "utf-8", user: Optional[str] = None) -> str:
-        """Returns the file as text."""
-        return (self.read_bytes(path, user=user)).decode(encoding)
+    def read(
+        self, path: str, *, encoding: str = "utf-8", user: Optional[str] = None, wake: bool = True
+    ) -> str:
+        """Returns the file as text. `wake=False` reads the snapshot of a sleeping sandbox instead of waking it."""
+        return (self.read_bytes(path, user=user, wake=wake)).decode(encoding)
 
-    def read_bytes(self, path: str, *, user: Optional[str] = None) -> bytes:
+    def read_bytes(self, path: str, *, user: Optional[str] = None, wake: bool = True) -> bytes:
         """Returns the file."""
         pieces = []
-        for piece in self.stream(path, user=user):
+        for piece in self.stream(path, user=user, wake=wake):
             pieces.append(piece)
         return b"".join(pieces)
 
-    def stream(self, path: str, *, user: Optional[str] = None) -> FileStream:
+    def stream(self, path: str, *, user: Optional[str] = None, wake: bool = True) -> FileStream:
         """Reads a file of any size in pieces. Raises `conflict` if the file changes after a lost connection."""
-        return FileStream(self._http, self._sandbox, path, user)
+        return FileStream(self._http, self._sandbox, path, user, wake)
 
     def write(
         self,
@@ -86,18 +88,23 @@ class Files:
         """
         download_directory(self, remote, local, filter, user)
 
-    def list(self, path: str, *, depth: int = 1, user: Optional[str] = None) -> List[FileStat]:
+    def list(
+        self, path: str, *, depth: int = 1, user: Optional[str] = None, wake: bool = True
+    ) -> List[FileStat]:
         """Sorted by name, directories before their contents. Does not follow links."""
-        query = {"path": path, "depth": require_count("depth", depth), "user": user}
+        query = {"path": path, "depth": require_count("depth", depth), "user": user, "wake": None if wake else False}
         return decode_all(FileStat, (self._get("list", query))["items"])
 
-    def stat(self, path: str, *, follow: bool = True, user: Optional[str] = None) -> FileStat:
+    def stat(
+        self, path: str, *, follow: bool = True, user: Optional[str] = None, wake: bool = True
+    ) -> FileStat:
         """`follow=False` describes a link itself."""
-        return decode(FileStat, self._get("stat", {"path": path, "follow": follow, "user": user}))
+        query = {"path": path, "follow": follow, "user": user, "wake": None if wake else False}
+        return decode(FileStat, self._get("stat", query))
 
-    def exists(self, path: str, *, user: Optional[str] = None) -> bool:
+    def exists(self, path: str, *, user: Optional[str] = None, wake: bool = True) -> bool:
         try:
-            self.stat(path, user=user)
+            self.stat(path, user=user, wake=wake)
             return True
         except DormouseError as error:
             if error.code not in ("not_found", "not_a_directory"):
@@ -143,10 +150,10 @@ class Files:
 class FileStream:
     """The content of a file in pieces. Continues after a lost connection if the file is still the same."""
 
-    def __init__(self, http: Http, sandbox: Any, path: str, user: Optional[str]) -> None:
+    def __init__(self, http: Http, sandbox: Any, path: str, user: Optional[str], wake: bool) -> None:
         self._http = http
         self._sandbox = sandbox
-        self._query = {"path": path, "user": user}
+        self._query = {"path": path, "user": user, "wake": None if wake else False}
         self._response: Optional[Response] = None
         self._is_over = False
         self._read_bytes = 0

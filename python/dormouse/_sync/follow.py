@@ -68,8 +68,9 @@ class EventLines:
 class Follower:
     """Calls `open` with the last `seq` that it has seen, again after every lost connection."""
 
-    def __init__(self, open: Opener, after: int = -1, may_end: bool = False) -> None:
+    def __init__(self, open: Opener, after: int = -1, may_end: bool = False, last: str = "exit") -> None:
         self._open = open
+        self._last = last
         self._may_end = may_end
         self._lines: Optional[EventLines] = None
         self._backoff = Backoff(RECONNECT_SECONDS)
@@ -89,7 +90,7 @@ class Follower:
                 if event is not None:
                     if not self._is_new(event):
                         continue
-                    if event["type"] == "exit":
+                    if event["type"] == self._last:
                         self._end(self._lines)
                     return event
                 if self._may_end:

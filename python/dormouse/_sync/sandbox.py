@@ -24,6 +24,7 @@ from .ports import Ports
 from .pty import Ptys
 from .resources import Contexts, Runs
 from .running import Running
+from .variables import Variables
 from .views import Views
 
 
@@ -338,6 +339,7 @@ class Sandbox(Running, Views, Creatable):
         self.contexts = Contexts(client.http, self)
         self.ports = Ports(client.http, self)
         self.runs = Runs(client.http, self)
+        self.variables = Variables(client.http, self)
 
     def _ready(self) -> SandboxInfo:
         if self._info is None:

@@ -12,6 +12,16 @@ const AS_PYTHON_SAYS = { 'usage(from)': 'start', 'usage(to)': 'end' }
 const GONE_THROUGH = 'Python goes through the terminal itself: `for text in pty`'
 const WITH_BLOCK = 'what its `with` block leaves, so that the usual sandbox is gone at the end'
 
+/** An action is one mapping in Python, as the HTTP API has it. */
+const ACTIONS = Object.fromEntries(
+  ['create', 'update'].flatMap((member) =>
+    [
+      ...['type', 'sandbox', 'code', 'language', 'context', 'timeoutMs', 'job'],
+      ...['port', 'method', 'path', 'headers', 'body'],
+    ].map((field) => [`${member}(action.${field})`, 'action']),
+  ),
+)
+
 const AN_ERROR = {
   renamed: { retryAfterMs: 'retry_after' },
   onlyTypeScript: {
@@ -68,6 +78,13 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     renamed: { 'write(content)': 'data', 'move(from)': 'source', 'move(to)': 'target' },
     onlyPython: { 'read(encoding)': 'text is UTF-8 everywhere else' },
   },
+  Jobs: {
+    python: 'Jobs',
+    renamed: {
+      'create(retry.retries)': 'retries',
+      'create(retry.backoffMs)': 'backoff',
+    },
+  },
   Ports: { python: 'Ports' },
   Pty: {
     python: 'Pty',
@@ -112,7 +129,13 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     renamed: { ...AN_ERROR.renamed, result: 'execution' },
     onlyTypeScript: AN_ERROR.onlyTypeScript,
   },
+  Schedules: { python: 'Schedules', renamed: ACTIONS },
   Scrub: { python: 'Scrub' },
+  Server: { python: 'Server' },
+  Variables: {
+    python: 'Variables',
+    onlyPython: { 'read(filter)': 'an object with numbers as keys in TypeScript' },
+  },
   Secrets: { python: 'Secrets' },
   Services: {
     python: 'Services',
@@ -146,6 +169,7 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     },
   },
   Volumes: { python: 'Volumes' },
+  Webhooks: { python: 'Webhooks' },
 }
 
 /** What TypeScript exports that is no class, and what Python has for it. */
@@ -178,6 +202,7 @@ export const ONLY_PYTHON_CLASSES = {
   NotFoundError: 'the same',
   ServerUnreachableError: 'the same',
   Events: 'an AsyncIterable in TypeScript',
+  JobEvents: 'an AsyncGenerator in TypeScript',
   RunStream: 'an AsyncGenerator in TypeScript, whose signal interrupts',
   Watch: 'an AsyncIterable in TypeScript',
   FileStream: 'a ReadableStream in TypeScript',

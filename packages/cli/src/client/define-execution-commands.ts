@@ -25,7 +25,10 @@ export function defineExecutionCommands(program: Command, define: Define): void 
   define(program, {
     usage: 'cp <from> <to>',
     summary: 'copy files and directories; one side is sandbox:path, and - is stdin or stdout',
-    options: [user()],
+    options: [
+      user(),
+      new Option('--no-wake', 'copy out of a sleeping sandbox from its snapshot, without waking it'),
+    ],
     load: async () => (await import('./commands/cp.ts')).cp,
     examples: ['cp data.csv analysis:/root/', 'cp analysis:/root/out ./out', 'cp analysis:/etc/hosts -'],
   })

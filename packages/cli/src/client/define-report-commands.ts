@@ -80,6 +80,30 @@ function definePageCommands(program: Command, define: Define): void {
     load: async () => (await import('./commands/tree.ts')).tree,
   })
   define(program, {
+    usage: 'vars <sandbox> [variable]',
+    summary: 'show what contexts have in memory, without waking the sandbox; or the rows of one variable',
+    options: [
+      new Option('--context <name>', 'only this context (default for one variable: default)'),
+      new Option('--offset <row>', 'the first row').argParser(numberFlag('--offset')),
+      new Option('-n, --lines <number>', 'number of rows (default: 20)').argParser(numberFlag('--lines')),
+      new Option('--sort <column>', 'sort by this column; -column: the largest first'),
+      new Option('--filter <expression>', 'only rows such as price>5, name=Ada or name:part').argParser(
+        collectValues,
+      ),
+    ],
+    load: async () => (await import('./commands/vars.ts')).vars,
+    examples: ['vars analysis', 'vars analysis sales --sort -price --filter shop:north'],
+  })
+  define(program, {
+    usage: 'server',
+    summary: 'show how the server and its host are: version, checks, free disk and memory; or its log',
+    options: [
+      new Option('--log', 'the newest lines of its log'),
+      new Option('-f, --follow', 'lines of its log as they come'),
+    ],
+    load: async () => (await import('./commands/server.ts')).server,
+  })
+  define(program, {
     usage: 'events [sandbox]',
     summary: 'show what happens to all sandboxes, or to one, as it happens',
     options: [new Option('--after <seq>', 'continue after this event').argParser(numberFlag('--after'))],

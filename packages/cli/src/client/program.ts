@@ -2,11 +2,14 @@ import { type Argument, Command, type Help, type Option } from 'commander'
 import { Call, type CommonOptions } from './call.ts'
 import type { CommandIo } from './command-io.ts'
 import { defineExecutionCommands } from './define-execution-commands.ts'
+import { defineJobCommands } from './define-job-commands.ts'
 import { defineLifecycleCommands } from './define-lifecycle-commands.ts'
 import { definePortCommands } from './define-port-commands.ts'
 import { defineReportCommands } from './define-report-commands.ts'
 import { defineResourceCommands } from './define-resource-commands.ts'
+import { defineScheduleCommands } from './define-schedule-commands.ts'
 import { defineServiceCommands } from './define-service-commands.ts'
+import { defineWebhookCommands } from './define-webhook-commands.ts'
 import { addExamples, JsonHelp, TextHelp } from './help.ts'
 
 /** The code of a command. Returns its exit status; undefined means 0. */
@@ -80,6 +83,9 @@ export function createProgram(
   }
   defineLifecycleCommands(program, define)
   defineExecutionCommands(program, define)
+  defineJobCommands(program, define)
+  defineScheduleCommands(program, define)
+  defineWebhookCommands(program, define)
   definePortCommands(program, define)
   defineServiceCommands(program, define)
   defineResourceCommands(program, define)

@@ -10,6 +10,8 @@ export const SERVER_EVENT_TYPES = [
   'run.started',
   'run.finished',
   'template.changed',
+  'job.created',
+  'job.ended',
 ] as const
 
 export const serverEventSchema = z
@@ -18,7 +20,7 @@ export const serverEventSchema = z
     type: z
       .enum(SERVER_EVENT_TYPES)
       .describe(
-        '`gap`: earlier events are gone, so read the lists again. `sandbox.changed` has the sandbox as it is when the event is sent, `sandbox.ledger` the entry, `run.*` the run.',
+        '`gap`: earlier events are gone or the server restarted here, so read the lists again. `sandbox.changed` has the sandbox as it is when the event is sent, `sandbox.ledger` the entry, `run.*` the run, `job.*` the job.',
       ),
     at: timestampField,
     sandboxId: sandboxIdField.optional(),

@@ -74,6 +74,12 @@ export const fileChangeSchema = z
 
 export const fileQuery = z.strictObject({ path: pathField, user: userField.exactOptional() })
 
+const wakeField = booleanTextOr(true).describe(
+  '`false`: do not wake a sleeping sandbox, but read its snapshot: as root, without volumes, and relative paths start at the home of `user`, of root by default.',
+)
+
+export const readFileQuery = fileQuery.extend({ wake: wakeField })
+
 export const writeFileQuery = fileQuery.extend({
   mode: modeField.exactOptional(),
   parents: booleanTextOr(false).describe('Create missing parent directories.'),
@@ -86,12 +92,14 @@ export const removeFileQuery = fileQuery.extend({
 
 export const statFileQuery = fileQuery.extend({
   follow: booleanTextOr(true).describe('`false`: describe a symbolic link itself.'),
+  wake: wakeField,
 })
 
 export const listFilesQuery = fileQuery.extend({
   depth: integerTextOr(1, { min: 1, max: LIST_MAX_DEPTH }).describe(
     'How many levels of directories to list.',
   ),
+  wake: wakeField,
 })
 
 export const watchFilesQuery = fileQuery.extend({

@@ -37,11 +37,34 @@ export {
   type MoveFileBody,
   makeDirectorySchema,
   moveFileSchema,
+  readFileQuery,
   removeFileQuery,
   statFileQuery,
   watchFilesQuery,
   writeFileQuery,
 } from './files.ts'
+export {
+  type CreateJobBody,
+  createJobSchema,
+  JOB_INPUT_MAX_BYTES,
+  JOB_MAX_INPUTS,
+  type JobAnswer,
+  type JobEventAnswer,
+  type JobPageAnswer,
+  jobEventSchema,
+  jobEventsQuery,
+  jobPageSchema,
+  jobParams,
+  jobSchema,
+  listJobsQuery,
+  listTasksQuery,
+  type TaskAnswer,
+  type TaskPageAnswer,
+  type TaskResultAnswer,
+  taskPageSchema,
+  taskParams,
+  taskSchema,
+} from './jobs.ts'
 export {
   type CreatedKeyAnswer,
   type CreateKeyBody,
@@ -173,6 +196,22 @@ export {
   updateSandboxSchema,
   volumeMountSchema,
 } from './sandboxes.ts'
+export {
+  type CreateScheduleBody,
+  createScheduleSchema,
+  type FiringAnswer,
+  type FiringListAnswer,
+  firingListSchema,
+  firingSchema,
+  listSchedulesQuery,
+  type ScheduleAnswer,
+  type SchedulePageAnswer,
+  schedulePageSchema,
+  scheduleParams,
+  scheduleSchema,
+  type UpdateScheduleBody,
+  updateScheduleSchema,
+} from './schedules.ts'
 export { type ScrubAnswer, scrubSchema } from './scrub.ts'
 export {
   type CreateSecretBody,
@@ -187,6 +226,13 @@ export {
   type UpdateSecretBody,
   updateSecretSchema,
 } from './secrets.ts'
+export {
+  type ServerLogLineAnswer,
+  type ServerReportAnswer,
+  serverLogLineSchema,
+  serverLogQuery,
+  serverReportSchema,
+} from './server.ts'
 export {
   type DeployServiceBody,
   type DeployServiceRequest,
@@ -266,6 +312,15 @@ export {
 } from './templates.ts'
 export { type UsageAnswer, usageQuery, usageSchema } from './usage.ts'
 export {
+  CELLS_MAX,
+  readVariableQuery,
+  type VariableDetailAnswer,
+  type VariablesAnswer,
+  variableDetailSchema,
+  variableNameField,
+  variablesSchema,
+} from './variables.ts'
+export {
   type CreateVolumeBody,
   createVolumeSchema,
   listVolumesQuery,
@@ -277,3 +332,22 @@ export {
   volumeParams,
   volumeSchema,
 } from './volumes.ts'
+export {
+  type CreateWebhookBody,
+  createWebhookSchema,
+  type DeliveryAnswer,
+  type DeliveryListAnswer,
+  deliveryListSchema,
+  deliverySchema,
+  KEPT_EVENT_TYPES,
+  listWebhooksQuery,
+  type UpdateWebhookBody,
+  updateWebhookSchema,
+  type WebhookAnswer,
+  type WebhookPageAnswer,
+  type WebhookWithSecretAnswer,
+  webhookPageSchema,
+  webhookParams,
+  webhookSchema,
+  webhookWithSecretSchema,
+} from './webhooks.ts'

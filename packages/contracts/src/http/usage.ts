@@ -47,10 +47,15 @@ export const usageSchema = z
     to: timestampField.describe('The end of the last hour included, or now if that hour is not over.'),
     currency: z.string(),
     total: z.strictObject(numbers),
+    keys: z
+      .array(z.strictObject({ keyId: z.string(), ...numbers }))
+      .readonly()
+      .describe('Per key that owns sandboxes. A key without the scope `admin` sees its own.'),
     sandboxes: z
       .array(
         z.strictObject({
           sandboxId: sandboxIdField,
+          keyId: z.string().describe('The key that owns it.'),
           name: z.string().optional(),
           deleted: z.boolean(),
           ...numbers,
@@ -66,7 +71,8 @@ export const usageSchema = z
         to: '2026-02-01T00:00:00.000Z',
         currency: 'USD',
         total: EXAMPLE,
-        sandboxes: [{ sandboxId: 'sb-k3v9x2m4p7q8r5t6', deleted: false, ...EXAMPLE }],
+        keys: [{ keyId: 'key-1', ...EXAMPLE }],
+        sandboxes: [{ sandboxId: 'sb-k3v9x2m4p7q8r5t6', keyId: 'key-1', deleted: false, ...EXAMPLE }],
       },
     ],
   })

@@ -1,6 +1,8 @@
 import { createRequire } from 'node:module'
 import { gateAddon } from '../native-programs.ts'
 
+export { gateAddon }
+
 /** See native/src/gate-addon.c. Each call enters the namespace on a thread of its own. */
 export interface GateAddon {
   openGate(netnsFd: number): Promise<{ readonly tcp: number; readonly dns: number; readonly link: number }>

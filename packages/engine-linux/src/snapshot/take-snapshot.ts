@@ -180,7 +180,7 @@ async function dumpProcesses(
   const deadlineMs = dumpDeadlineMs(memoryBytes)
   const hasVolumes = burrow.record.volumes.length > 0
   const [parkedEnds, result] = await allOf([
-    burrow.parkConnections(),
+    burrow.connections.park(),
     dump.run({ first, imagesDir, freezerDir, deadlineMs, hasVolumes }),
   ])
   if (result.isCutOff) throw dumpCutOff()

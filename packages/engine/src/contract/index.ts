@@ -30,6 +30,7 @@ import { describeSleep } from './sleep.ts'
 import { describeSurvival } from './survival.ts'
 import { describeSurvive } from './survive.ts'
 import { describeTerminals } from './terminals.ts'
+import { describeVariables } from './variables.ts'
 import { describeVolumes } from './volumes.ts'
 import { describeVolumesAsleep } from './volumes-asleep.ts'
 import { describeWatch } from './watch.ts'
@@ -59,6 +60,7 @@ const PARTS = {
     describeInterrupts,
     describeKernelDeath,
     describeQuestions,
+    describeVariables,
     describeMultiprocessing,
     describeContexts,
   ],

@@ -15,6 +15,7 @@ from dormouse_agent import (
     ops_ports,
     ops_processes,
     ops_runs,
+    ops_variables,
 )
 from dormouse_agent.connection import Connection
 from dormouse_agent.context import Context, ContextOptions
@@ -39,6 +40,7 @@ OPERATIONS = (
     *ops_ports.OPERATIONS,
     *ops_processes.OPERATIONS,
     *ops_runs.OPERATIONS,
+    *ops_variables.OPERATIONS,
 )
 
 

@@ -129,6 +129,14 @@ class Context:
             raise OpError("conflict", f"the kernel of context {self.name!r} does not answer")
         return {"matches": [str(text) for text in matches], "replaces": replaces, "more": answer.get("more") is True}
 
+    async def ask_between_runs(self, message: dict[str, Any], timeout_s: float) -> dict[str, Any] | None:
+        """What the kernel answers: nothing before it is ready. None during runs, and when no answer comes in time."""
+        if self.current is not None or self._queue:
+            return None
+        if not self.kernel.ready:
+            return {}
+        return await self.kernel.ask(message, timeout_s)
+
     def answer(self, request: int, text: str | None) -> None:
         """Answers a question of the current run."""
         self.kernel.process.send({"type": "input", "request": request, "text": text})

@@ -165,6 +165,23 @@ class Modules:
 
 
 @dataclass(frozen=True)
+class Filters:
+    """Pairs of a column and what its values must match."""
+
+    default: Any = MISSING
+
+    def check(self, name: str, value: Any) -> list[list[Any]]:
+        if not isinstance(value, list) or len(value) > limits.FILTERS:
+            raise invalid(name, f"must be an array of at most {limits.FILTERS} pairs")
+        for index, pair in enumerate(value):
+            if not isinstance(pair, list) or len(pair) != 2:
+                raise invalid(f"{name}[{index}]", "must be an array of a column and a text")
+            _whole(f"{name}[{index}][0]", pair[0], 0, limits.POSITION_MAX)
+            _text(f"{name}[{index}][1]", pair[1], limits.FILTER_BYTES)
+        return value
+
+
+@dataclass(frozen=True)
 class Record:
     """A nested object with its own fields, such as `pty`."""
 

@@ -98,6 +98,10 @@ class KernelSupervisor:
             return None
         return await self._requests.send(self.process, {"type": "complete", "code": code}, limits.COMPLETE_S)
 
+    async def ask(self, message: dict[str, Any], timeout_s: float) -> dict[str, Any] | None:
+        """Pre: the kernel is ready. Returns None when it ends, or does not answer in time."""
+        return await self._requests.send(self.process, message, timeout_s)
+
     async def _until_ready(self) -> bool:
         self.ensure_started()
         while not self.ready:

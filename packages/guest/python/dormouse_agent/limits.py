@@ -101,6 +101,18 @@ PRELOAD_MODULES = 64
 # Code to complete: a person types it. The kernel gives up after 2 s, so an answer comes well before this.
 COMPLETE_BYTES = 64 * KIB
 COMPLETE_S = 5.0
+# The kernel lists variables for at most 0.2 s of CPU time and orders the rows of a table for 3 s, so answers come well
+# before this.
+VARIABLES_S = 2.0
+VARIABLE_ROWS_S = 20.0
+# The longest name of a variable, and what one request may ask for of a table.
+VARIABLE_NAME_BYTES = 400
+ROWS = 500
+COLUMNS = 100
+CELLS = 20_000
+FILTERS = 8
+FILTER_BYTES = 400
+POSITION_MAX = 2**48
 # The prompt of one input(), and one answer.
 PROMPT_CHARS = 4 * KIB
 ANSWER_BYTES = 64 * KIB

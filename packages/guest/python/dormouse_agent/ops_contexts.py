@@ -69,7 +69,7 @@ def list_contexts(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dic
 
 @operation("context.delete", {"context": Text(ID)})
 def delete(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
-    context = _get_context(agent, args["context"])
+    context = get_context(agent, args["context"])
     del agent.contexts[context.name]
     context.delete()
     if context.name == "default":
@@ -79,12 +79,12 @@ def delete(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, 
 
 @operation("context.output", {"context": Text(ID), "after": AFTER, "follow": Flag(default=False)})
 def output(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
-    follow(_get_context(agent, args["context"]).between_runs, channel, args["after"], args["follow"])
+    follow(get_context(agent, args["context"]).between_runs, channel, args["after"], args["follow"])
 
 
 @operation("context.preload", {"modules": Modules()})
 async def preload(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
-    failed = await _get_context(agent, "default").preload(args["modules"])
+    failed = await get_context(agent, "default").preload(args["modules"])
     # As in the kernel: the collector writes to every object that it visits, and then sandboxes do not share it.
     gc.collect()
     gc.freeze()
@@ -93,10 +93,10 @@ async def preload(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dic
 
 @operation("context.complete", {"context": Text(ID), "code": Text(max_bytes=limits.COMPLETE_BYTES, nul=True)})
 async def complete(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
-    return await _get_context(agent, args["context"]).complete(args["code"])
+    return await get_context(agent, args["context"]).complete(args["code"])
 
 
-def _get_context(agent: "Agent", name: str) -> Context:
+def get_context(agent: "Agent", name: str) -> Context:
     context = agent.contexts.get(name)
     if context is None and name == "default":
         return agent.add_context(name)

@@ -82,6 +82,20 @@ class Driver:
             self._send({"type": "answer", "request": message["request"], "failed": message["modules"]})
         elif kind == "complete":
             self._send({"type": "answer", "request": message["request"]})
+        elif kind == "variables":
+            self._list_variables(message["request"])
+        elif kind == "rows":
+            self._send({"type": "answer", "request": message["request"]})
+
+    def _list_variables(self, request: int) -> None:
+        def answer(code: int) -> None:
+            self._send({"type": "answer", "request": request, **self._interpreter.variables()})
+
+        if not self._interpreter.lists_variables:
+            answer(0)
+            return
+        self._waiting.append(answer)
+        self._interpreter.write_variables()
 
     def _execute(self, code: str, then: Callable[[int], None]) -> None:
         """Pre: nothing else is being executed. The agent sends one run at a time, and `env` only between runs."""

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from abc import ABC, abstractmethod
+from typing import Any
 
 PR_SET_PDEATHSIG = 1
 _prctl = ctypes.CDLL(None).prctl
@@ -18,11 +19,14 @@ class Interpreter(ABC):
 
     # Otherwise on the descriptor `command_fd`, and its stdin is empty.
     commands_on_stdin = True
+    # Whether it can write its variables to the descriptor `variables_fd`.
+    lists_variables = False
 
     def __init__(self, program: str) -> None:
         self.program = program
         # A file in memory: code may be larger than a pipe holds.
         self.code_fd = os.memfd_create("code")
+        self.variables_fd = os.memfd_create("variables")
         self.report_fd, self._report_write = os.pipe()
         # What it gets, by name.
         self.descriptors: dict[str, int] = {}
@@ -48,9 +52,19 @@ class Interpreter(ABC):
     def set_variables(self, env: dict[str, str], seed: int | None) -> str:
         """Code that sets environment variables, and gives random numbers a new seed."""
 
+    def dump_variables(self) -> str:
+        """Commands that write all variables to their descriptor and report."""
+        raise NotImplementedError
+
+    def variables(self) -> dict[str, Any]:
+        """What the last dump says: `variables`, each with name, type and preview, and whether there are `more`."""
+        return {"variables": [], "more": False}
+
     def start(self) -> None:
         stderr_fd = os.dup(2)
         self.descriptors = {"code_fd": self.code_fd, "report_fd": self._report_write, "stderr_fd": stderr_fd}
+        if self.lists_variables:
+            self.descriptors["variables_fd"] = self.variables_fd
         if not self.commands_on_stdin:
             self.descriptors["command_fd"] = self._commands_read
         self._process = subprocess.Popen(
@@ -77,6 +91,11 @@ class Interpreter(ABC):
         while view:
             view = view[os.write(self.code_fd, view) :]
         self._send(self.execute())
+
+    def write_variables(self) -> None:
+        os.ftruncate(self.variables_fd, 0)
+        os.lseek(self.variables_fd, 0, os.SEEK_SET)
+        self._send(self.dump_variables())
 
     def interrupt(self) -> None:
         assert self._process is not None

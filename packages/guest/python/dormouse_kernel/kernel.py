@@ -18,6 +18,7 @@ from dormouse_kernel.children import name_process, prepare_for_children  # noqa:
 from dormouse_kernel.completion import Completion  # noqa: E402
 from dormouse_kernel.figures import Figures  # noqa: E402
 from dormouse_kernel.hooks import HookRunner  # noqa: E402
+from dormouse_kernel.inspection_requests import InspectionRequests  # noqa: E402
 from dormouse_kernel.magics import register_shell_magics  # noqa: E402
 from dormouse_kernel.multiprocessing_start import prepare_multiprocessing  # noqa: E402
 from dormouse_kernel.preload import preload  # noqa: E402
@@ -50,6 +51,7 @@ class Kernel:
         self._figures = Figures(shell)
         add_result_data(shell)
         self._namespace: dict[str, Any] = shell.user_ns
+        self._inspection = InspectionRequests(self._control, self._namespace, shell.user_ns_hidden)
         self._largest: list[dict[str, Any]] = []
         self._loop = UserLoop(self._interrupts)
         self._cells = CellRunner(shell, self._loop)
@@ -86,9 +88,14 @@ class Kernel:
                 self._preload(message)
             elif kind == "complete":
                 self._completion.answer(message)
+            elif kind == "variables":
+                self._inspection.list(message)
+            elif kind == "rows":
+                self._inspection.rows(message)
 
     def _run(self, run_id: str, code: str) -> None:
         self._streams.repair()
+        self._inspection.forget()
         self._interrupts.establish()
         self._wakes.establish()
         exit_code = self._execute(run_id, code)

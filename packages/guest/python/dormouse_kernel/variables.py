@@ -1,4 +1,4 @@
-"""Estimates the size of the largest variables, so that an error about memory can name them."""
+"""Estimates the size of variables, so that a list and an error about memory can name it. Runs no user code."""
 
 import sys
 import time
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
+from dormouse_kernel.inspection.known_types import base_of, is_of_library, library_of, type_name
 from dormouse_kernel.limits import (
     LARGEST_VARIABLES,
     VARIABLE_BYTES,
@@ -15,10 +16,6 @@ from dormouse_kernel.limits import (
     VARIABLES_S,
 )
 
-PLAIN = (bytes, bytearray, str)
-CONTAINERS = (list, tuple, set, frozenset, dict)
-# Other types may run user code when an attribute is read.
-ARRAY_PACKAGES = frozenset({"numpy", "pandas", "pyarrow", "torch"})
 # Names that IPython puts into every namespace.
 OWN_NAMES = frozenset({"In", "Out"})
 
@@ -31,8 +28,8 @@ def largest_variables(namespace: dict[str, Any]) -> list[dict[str, Any]]:
         if name.startswith("_") or name in OWN_NAMES:
             continue
         size = estimate_bytes(value)
-        if size >= VARIABLE_BYTES:
-            found.setdefault(id(value), (size, name, type(value).__name__))
+        if size is not None and size >= VARIABLE_BYTES:
+            found.setdefault(id(value), (size, name, type_name(type(value))))
         if time.perf_counter() > deadline:
             break
     largest = sorted(found.values(), reverse=True)[:LARGEST_VARIABLES]
@@ -42,42 +39,59 @@ def largest_variables(namespace: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def estimate_bytes(value: Any) -> int:
-    kind = type(value)
-    if kind in PLAIN:
-        return sys.getsizeof(value)
-    if kind in CONTAINERS:
-        return sys.getsizeof(value) + _elements_bytes(value)
-    return _array_bytes(value, kind)
+def estimate_bytes(value: Any) -> int | None:
+    """None when the type is not known."""
+    base = base_of(type(value))
+    if base is None:
+        return _array_bytes(value)
+    own = _own_bytes(value, base)
+    return own if base in LEAVES else own + _elements_bytes(value, base)
 
 
-def _elements_bytes(value: Any) -> int:
+LEAVES = frozenset({bool, int, float, complex, str, bytes, bytearray})
+# What the garbage collector adds to an object.
+_COLLECTOR_BYTES = sys.getsizeof([]) - list.__sizeof__([])
+
+
+def _own_bytes(value: Any, base: Any) -> int:
+    # The method of the base: `sys.getsizeof` would call that of a subclass.
+    return int(base.__sizeof__(value)) + (0 if base in LEAVES else _COLLECTOR_BYTES)
+
+
+def _elements_bytes(value: Any, base: Any) -> int:
     """Estimates from the first elements. Containers inside count as themselves only."""
-    elements: Iterable[Any] = value.values() if type(value) is dict else value
+    elements: Iterable[Any] = dict.values(value) if base is dict else base.__iter__(value)
     try:
         sizes = [_element_bytes(element) for element in islice(elements, VARIABLE_ELEMENTS)]
     except RuntimeError:
         # A thread changed it meanwhile.
         return 0
-    return sum(sizes) * len(value) // len(sizes) if sizes else 0
+    return int(sum(sizes) * base.__len__(value) // len(sizes)) if sizes else 0
 
 
 def _element_bytes(value: Any) -> int:
-    kind = type(value)
-    if kind in PLAIN or kind in CONTAINERS or kind in (int, float):
-        return sys.getsizeof(value)
-    return _array_bytes(value, kind)
+    base = base_of(type(value))
+    return (_array_bytes(value) or 0) if base is None else _own_bytes(value, base)
 
 
-def _array_bytes(value: Any, kind: type) -> int:
-    if kind.__module__.partition(".")[0] not in ARRAY_PACKAGES:
-        return 0
+def _array_bytes(value: Any) -> int | None:
+    library = library_of(type(value))
     try:
-        blocks = getattr(getattr(value, "_mgr", None), "blocks", None)
-        if blocks is not None:
-            # pandas: asking the object itself would build another one.
-            return sum(int(block.values.nbytes) for block in blocks)
-        size = getattr(value, "nbytes", 0)
-        return size if type(size) is int else 0
-    except Exception:  # noqa: BLE001 - a name in a message is not worth a failed run
-        return 0
+        if library in ("pandas.DataFrame", "pandas.Series"):
+            # Asking the object itself would build another one.
+            blocks = value._mgr.blocks
+            return sum(int(block.values.nbytes) for block in blocks if _is_known(block.values))
+        if library in ("polars.DataFrame", "polars.Series"):
+            return int(value.estimated_size())
+        if library in ARRAYS:
+            return int(value.nbytes)
+    except Exception:  # noqa: BLE001 - a size is not worth a failure
+        pass
+    return None
+
+
+ARRAYS = frozenset({"numpy.ndarray", "pyarrow.Table", "pyarrow.RecordBatch", "pyarrow.ChunkedArray", "torch.Tensor"})
+
+
+def _is_known(values: Any) -> bool:
+    return library_of(type(values)) == "numpy.ndarray" or is_of_library(values, "pandas")

@@ -1,6 +1,7 @@
 import type { Tool } from '../tool.ts'
 import { contexts } from './contexts.ts'
 import { listFiles, readFile, writeFile } from './files.ts'
+import { mapInputs } from './map.ts'
 import { previewUrl } from './ports.ts'
 import { runJavascript, runPython, runShell } from './run.ts'
 import { cancelRun, getRun } from './runs.ts'
@@ -17,6 +18,7 @@ import {
   standbySandbox,
 } from './states.ts'
 import { listTemplates } from './templates.ts'
+import { listVariables } from './variables.ts'
 
 /** In the order in which a model sees them: most used first. */
 export const TOOLS: readonly Tool[] = [
@@ -30,12 +32,14 @@ export const TOOLS: readonly Tool[] = [
   listFiles,
   forkSandbox,
   promoteSandbox,
+  mapInputs,
   snapshotSandbox,
   rollbackSandbox,
   listSnapshots,
   deleteSnapshot,
   previewUrl,
   contexts,
+  listVariables,
   createSandbox,
   listSandboxes,
   deleteSandbox,

@@ -3,7 +3,7 @@ import type { FileChange, FileStat, Sandbox } from 'dormouse'
 
 const CHANGED_MS = 4000
 
-/** The directories that were opened, and what changes in them. */
+/** The directories that were opened, and what changes in them. Of a sleeping sandbox it shows the snapshot. */
 export class FileTree {
   readonly root = signal<string | undefined>(undefined)
   readonly directories = signal<ReadonlyMap<string, readonly FileStat[]>>(new Map())
@@ -12,21 +12,31 @@ export class FileTree {
   readonly changed = signal<ReadonlySet<string>>(new Set())
   readonly #sandbox: Sandbox
   readonly #stop = new AbortController()
+  readonly #isAwake: boolean
   #watching: AbortController | undefined
 
-  constructor(sandbox: Sandbox) {
+  constructor(sandbox: Sandbox, { isAwake }: { isAwake: boolean }) {
     this.#sandbox = sandbox
+    this.#isAwake = isAwake
   }
 
   /** Shows this directory and what is below it; `.` is where runs begin. */
   async show(path: string): Promise<void> {
     this.#watching?.abort()
-    const { path: root } = await this.#sandbox.files.stat(path, { signal: this.#stop.signal })
+    const found = await this.#sandbox.files.stat(path, this.#options)
+    // `.` stays at the end of the path that the sandbox answers with.
+    const root = found.path.replace(/\/\.$/, '') || '/'
     await this.read(root)
     this.open.value = new Set(this.open.value).add(root)
     this.root.value = root
+    // Watching would wake it.
+    if (!this.#isAwake) return
     this.#watching = new AbortController()
     void this.#watch(root, AbortSignal.any([this.#stop.signal, this.#watching.signal])).catch(() => {})
+  }
+
+  get #options() {
+    return { signal: this.#stop.signal, wake: this.#isAwake }
   }
 
   close(): void {
@@ -44,7 +54,7 @@ export class FileTree {
   }
 
   async read(path: string): Promise<void> {
-    const items = await this.#sandbox.files.list(path, { signal: this.#stop.signal })
+    const items = await this.#sandbox.files.list(path, this.#options)
     const sorted = [...items].sort(
       (one, other) => rank(one) - rank(other) || one.name.localeCompare(other.name),
     )

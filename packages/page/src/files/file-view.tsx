@@ -11,6 +11,8 @@ import { saveAs } from './save-as.ts'
 
 interface FileViewProps {
   readonly sandbox: Sandbox
+  /** A sleeping sandbox shows its snapshot, where nothing can be changed. */
+  readonly isAwake: boolean
   readonly file: FileStat
   readonly isChanged: boolean
   readonly onDeleted: () => void
@@ -28,26 +30,28 @@ const IMAGE_TYPES: Record<string, string> = {
 }
 
 /** One file: a picture, a table, or text that can be changed. */
-export function FileView({ sandbox, file, isChanged, onDeleted }: FileViewProps) {
+export function FileView({ sandbox, isAwake, file, isChanged, onDeleted }: FileViewProps) {
   const [content, setContent] = useState<Content>()
   const editor = useRef<EditorHandle>(null)
   useEffect(() => {
     let isOver = false
     void attempt(`Read ${file.name}`, async () => {
-      const read = await readContent(sandbox, file)
+      const read = await readContent(sandbox, file, isAwake)
       if (!isOver) setContent(read)
     })
     return () => {
       isOver = true
     }
-  }, [sandbox, file, isChanged])
+  }, [sandbox, file, isChanged, isAwake])
   const save = () =>
     void attempt('Save', async () => {
       await sandbox.files.write(file.path, editor.current?.text() ?? '')
       tell(`Saved ${file.name}`)
     })
   const download = () =>
-    void attempt('Download', async () => saveAs(file.name, await sandbox.files.readBytes(file.path)))
+    void attempt('Download', async () =>
+      saveAs(file.name, await sandbox.files.readBytes(file.path, { wake: isAwake })),
+    )
   const remove = async () => {
     if (!(await confirmed(`Delete ${file.name}?`, file.path, 'Delete'))) return
     if (await attempt('Delete', () => sandbox.files.remove(file.path))) onDeleted()
@@ -60,7 +64,7 @@ export function FileView({ sandbox, file, isChanged, onDeleted }: FileViewProps)
           {bytes(file.sizeBytes)} · {ago(file.modifiedAt)}
         </small>
         <span class="spacer" />
-        {content?.kind === 'text' && mayRun() && (
+        {content?.kind === 'text' && isAwake && mayRun() && (
           <button type="button" onClick={save}>
             <Glyph name="check" /> Save
           </button>
@@ -68,7 +72,7 @@ export function FileView({ sandbox, file, isChanged, onDeleted }: FileViewProps)
         <button type="button" onClick={download}>
           <Glyph name="down" /> Download
         </button>
-        {mayRun() && (
+        {mayRun() && isAwake && (
           <button
             type="button"
             class="danger"
@@ -108,12 +112,12 @@ function Shown({ content, name, editor, onSave }: ShownProps) {
   )
 }
 
-async function readContent(sandbox: Sandbox, file: FileStat): Promise<Content> {
+async function readContent(sandbox: Sandbox, file: FileStat, isAwake: boolean): Promise<Content> {
   const ending = file.name.split('.').at(-1)?.toLowerCase() ?? ''
   if (file.type !== 'file') return { kind: 'other', why: `This is a ${file.type}.` }
   if (file.sizeBytes > SHOWN_MAX_BYTES)
     return { kind: 'other', why: `${bytes(file.sizeBytes)} are too much to show. Download the file.` }
-  const content = await sandbox.files.readBytes(file.path)
+  const content = await sandbox.files.readBytes(file.path, { wake: isAwake })
   const imageType = IMAGE_TYPES[ending]
   if (imageType !== undefined)
     return { kind: 'image', url: URL.createObjectURL(new Blob([content as BlobPart], { type: imageType })) }

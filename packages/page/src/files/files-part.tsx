@@ -1,6 +1,7 @@
 import type { FileStat } from 'dormouse'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { Glyph } from '../parts/icons.tsx'
+import { wake } from '../sandbox/actions.ts'
 import type { PartProps } from '../sandbox/sandbox-page.tsx'
 import { mayRun } from '../state/session.ts'
 import { attempt, tell } from '../state/toasts.ts'
@@ -8,26 +9,15 @@ import { bytes } from '../words.ts'
 import { FileTree } from './file-tree.ts'
 import { FileView } from './file-view.tsx'
 
-/** The files of the sandbox. Reading them wakes it, so a sleeping sandbox asks first. */
+/** The files of the sandbox. Those of a sleeping one are read from its snapshot, and cannot be changed there. */
 export function FilesPart({ sandbox, info }: PartProps) {
-  const [isWanted, setIsWanted] = useState(info.state === 'running')
-  const tree = useMemo(() => new FileTree(sandbox), [sandbox])
+  const isAwake = info.state === 'running'
+  const tree = useMemo(() => new FileTree(sandbox, { isAwake }), [sandbox, isAwake])
   const [file, setFile] = useState<FileStat>()
   useEffect(() => {
-    if (!isWanted) return
     void attempt('Files', () => tree.show('.'))
-  }, [tree, isWanted])
+  }, [tree])
   useEffect(() => () => tree.close(), [tree])
-  if (!isWanted) {
-    return (
-      <section class="empty">
-        <p>Files are read in the sandbox, which sleeps.</p>
-        <button type="button" class="main" onClick={() => setIsWanted(true)}>
-          Wake it and list files
-        </button>
-      </section>
-    )
-  }
   const root = tree.root.value
   if (root === undefined) return <p class="loading">Reading files…</p>
   const upload = (files: FileList | null) => {
@@ -41,10 +31,11 @@ export function FilesPart({ sandbox, info }: PartProps) {
   }
   return (
     <section class="files" aria-label="Files">
-      <DropZone onDrop={upload}>
+      {!isAwake && <AsleepNote info={info} />}
+      <DropZone onDrop={upload} isOpen={mayRun() && isAwake}>
         <div class="files-head">
           <Place root={root} onShow={(path) => void attempt('Files', () => tree.show(path))} />
-          {mayRun() && <UploadButton onChoose={upload} />}
+          {mayRun() && isAwake && <UploadButton onChoose={upload} />}
         </div>
         <ul class="tree" aria-label="Files of the sandbox">
           <Directory tree={tree} path={root} depth={0} chosen={file?.path} onChoose={setFile} />
@@ -52,11 +43,14 @@ export function FilesPart({ sandbox, info }: PartProps) {
       </DropZone>
       <div class="file">
         {file === undefined ? (
-          <p class="empty">Choose a file, or drop files here to upload them.</p>
+          <p class="empty">
+            {isAwake ? 'Choose a file, or drop files here to upload them.' : 'Choose a file.'}
+          </p>
         ) : (
           <FileView
             key={file.path}
             sandbox={sandbox}
+            isAwake={isAwake}
             file={file}
             isChanged={tree.changed.value.has(file.path)}
             onDeleted={() => setFile(undefined)}
@@ -64,6 +58,19 @@ export function FilesPart({ sandbox, info }: PartProps) {
         )}
       </div>
     </section>
+  )
+}
+
+function AsleepNote({ info }: Pick<PartProps, 'info'>) {
+  return (
+    <p class="asleep-note">
+      <span>These are the files of its snapshot. Looking at them does not wake it.</span>
+      {mayRun() && (
+        <button type="button" onClick={() => void wake([info])}>
+          Wake it to change them
+        </button>
+      )}
+    </p>
   )
 }
 
@@ -143,23 +150,24 @@ function Directory(props: DirectoryProps) {
 }
 
 interface DropZoneProps {
+  readonly isOpen: boolean
   readonly onDrop: (files: FileList | null) => void
   readonly children: preact.ComponentChildren
 }
 
-function DropZone({ onDrop, children }: DropZoneProps) {
+function DropZone({ onDrop, isOpen, children }: DropZoneProps) {
   const [isOver, setIsOver] = useState(false)
   const drop = (event: DragEvent) => {
     event.preventDefault()
     setIsOver(false)
-    if (mayRun()) onDrop(event.dataTransfer?.files ?? null)
+    if (isOpen) onDrop(event.dataTransfer?.files ?? null)
   }
   return (
     <div
       class={isOver ? 'drop over' : 'drop'}
       onDragOver={(event) => {
         event.preventDefault()
-        setIsOver(true)
+        setIsOver(isOpen)
       }}
       onDragLeave={() => setIsOver(false)}
       onDrop={drop}

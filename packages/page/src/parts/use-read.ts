@@ -13,6 +13,8 @@ export function useRead<Value>(
   read: (signal: AbortSignal) => Promise<Value>,
   key: unknown,
   concerns: (event: ServerEvent) => boolean = () => false,
+  // After a gap anything may have changed. What wakes a sandbox is not read for that.
+  { followsGaps = true } = {},
 ): Read<Value> {
   const [value, setValue] = useState<Value>()
   const [problem, setProblem] = useState<string>()
@@ -30,6 +32,9 @@ export function useRead<Value>(
     return () => stop.abort()
   }, [key, turn])
   const again = useCallback(() => setTurn((before) => before + 1), [])
-  useEffect(() => onEvent((event) => (event.type === 'gap' || concerns(event)) && again()), [key])
+  useEffect(
+    () => onEvent((event) => ((followsGaps && event.type === 'gap') || concerns(event)) && again()),
+    [key],
+  )
   return { value, problem, again }
 }

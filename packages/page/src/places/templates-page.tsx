@@ -1,5 +1,5 @@
 import type { Template } from 'dormouse'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { client } from '../client.ts'
 import { confirmed } from '../parts/confirm.tsx'
 import { Table } from '../parts/table.tsx'
@@ -9,7 +9,7 @@ import { mayRun } from '../state/session.ts'
 import { attempt, tell } from '../state/toasts.ts'
 import { ago, bytes } from '../words.ts'
 
-/** How often a build that is watched is read. Its log has no stream. */
+/** How often the states of templates are read while one is built. */
 const BUILD_MS = 1000
 
 export function TemplatesPage() {
@@ -62,15 +62,41 @@ export function TemplatesPage() {
   )
 }
 
-function BuildLog({ template: { name, description, logTail, error, materials } }: { template: Template }) {
+/** Lines of a log that are shown; a build may print more than a page can hold. */
+const LOG_LINES = 2000
+
+/** The lines of a build as they come. */
+function useLog(name: string, state: Template['state']): readonly string[] | undefined {
+  const [lines, setLines] = useState<readonly string[]>()
+  useEffect(() => {
+    const stop = new AbortController()
+    const follow = async () => {
+      setLines([])
+      for await (const { text } of client.templates.log(name, { signal: stop.signal }))
+        setLines((before = []) => [...before.slice(1 - LOG_LINES), text])
+    }
+    follow().catch(() => {})
+    return () => stop.abort()
+  }, [name, state === 'building'])
+  return lines
+}
+
+function BuildLog({
+  template: { name, state, description, logTail, error, materials },
+}: {
+  template: Template
+}) {
+  const lines = useLog(name, state)
+  const end = useRef<HTMLPreElement>(null)
+  useEffect(() => end.current?.scrollTo({ top: end.current.scrollHeight }), [lines])
   return (
     <div class="panel spaced">
       <h2>{name}</h2>
       {description !== undefined && <p>{description}</p>}
       {materials !== undefined && <p class="note">{materials.count} packages</p>}
       {error !== undefined && <p class="problem">{error}</p>}
-      <pre class="log" role="log" aria-label="Build log">
-        {logTail ?? 'There is no build log.'}
+      <pre class="log" role="log" aria-label="Build log" ref={end} tabIndex={0}>
+        {lines?.length ? lines.join('\n') : (logTail ?? 'There is no build log.')}
       </pre>
     </div>
   )

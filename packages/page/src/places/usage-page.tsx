@@ -87,6 +87,13 @@ function Report({ total: report, days }: Days) {
           ]}
         />
         <Chart
+          title="Tokens saved per day"
+          times={times}
+          series={[
+            { name: 'tokens', colour: '--accent', values: days.map(({ total: day }) => day.savedTokens) },
+          ]}
+        />
+        <Chart
           title="Awake per day, hours"
           times={times}
           series={[
@@ -98,9 +105,42 @@ function Report({ total: report, days }: Days) {
           ]}
         />
       </div>
+      {report.keys.length > 1 && <PerKey {...report} />}
       <PerSandbox {...report} />
     </>
   )
+}
+
+function PerKey({ keys, currency }: Report) {
+  const names = useRead((signal) => readNames(signal), 'keys')
+  return (
+    <Table
+      label="Usage per key"
+      head={['Key', 'Awake', 'CPU', 'Wakes', 'Tokens saved', 'Cost', 'Always on']}
+      empty="Nothing was used."
+      rows={[...keys]
+        .sort((one, other) => other.cost - one.cost)
+        .map((one) => [
+          names.value?.get(one.keyId) ?? one.keyId,
+          `${one.runningSeconds.toFixed(1)} s`,
+          `${one.cpuSeconds.toFixed(1)} s`,
+          count(one.wakes),
+          count(one.savedTokens),
+          money(one.cost, currency),
+          money(one.alwaysOnCost, currency),
+        ])}
+    />
+  )
+}
+
+/** Names of keys by id. Only an administrator sees more than one key. */
+async function readNames(signal: AbortSignal): Promise<Map<string, string>> {
+  const { items } = await client.http.json<{ items: { id: string; name: string }[] }>({
+    path: '/v1/keys',
+    query: { limit: 1000 },
+    signal,
+  })
+  return new Map(items.map(({ id, name }) => [id, name]))
 }
 
 function PerSandbox({ sandboxes, currency }: Report) {

@@ -20,8 +20,8 @@ function Ports({ sandbox }: PartProps) {
   const { value, problem, again } = useRead(
     (signal) => sandbox.ports.list({ signal }),
     sandbox,
-    ({ sandboxId, type }) =>
-      sandboxId === sandbox.id && (type === 'run.finished' || type === 'sandbox.changed'),
+    ({ sandboxId, type }) => sandboxId === sandbox.id && type === 'run.finished',
+    { followsGaps: false },
   )
   const show = ({ port }: Port) =>
     void attempt('Preview', async () =>

@@ -1,6 +1,6 @@
 import type { SandboxInfo } from 'dormouse'
 import type { ComponentChildren } from 'preact'
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 
 interface NeedsAwakeProps {
   readonly info: SandboxInfo
@@ -8,9 +8,16 @@ interface NeedsAwakeProps {
   readonly children: ComponentChildren
 }
 
-/** Something that is only known inside the sandbox: reading it wakes a sleeping one, so it asks first. */
+/**
+ * Something that is only known inside the sandbox: reading it wakes a sleeping one, so it asks first. When the sandbox
+ * falls asleep it asks again, so that an open page does not keep it awake.
+ */
 export function NeedsAwake({ info, what, children }: NeedsAwakeProps) {
   const [isWanted, setIsWanted] = useState(info.state === 'running')
+  useEffect(() => {
+    if (info.state === 'standby') setIsWanted(false)
+    if (info.state === 'running') setIsWanted(true)
+  }, [info.state])
   if (isWanted) return <>{children}</>
   return (
     <section class="empty">

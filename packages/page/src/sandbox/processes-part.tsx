@@ -21,7 +21,8 @@ function Processes({ sandbox }: PartProps) {
   const { value, problem, again } = useRead(
     (signal) => sandbox.commands.list({ signal }),
     sandbox,
-    ({ sandboxId, type }) => sandboxId === sandbox.id && type !== 'sandbox.usage',
+    ({ sandboxId, type }) => sandboxId === sandbox.id && type === 'run.finished',
+    { followsGaps: false },
   )
   const kill = (id: string, name: string) =>
     void attempt(name, async () => {

@@ -12,6 +12,7 @@ import { SettingsPart } from '../settings/settings-part.tsx'
 import { isLoaded, sandboxOf } from '../state/fleet.ts'
 import { TerminalPart } from '../terminal/terminal-part.tsx'
 import { TimelinePart } from '../timeline/timeline-part.tsx'
+import { VariablesPart } from '../variables/variables-part.tsx'
 import { ProcessesPart } from './processes-part.tsx'
 import { SandboxHead } from './sandbox-head.tsx'
 
@@ -22,6 +23,7 @@ export interface PartProps {
 
 const PARTS: Record<string, { readonly name: string; readonly Part: ComponentType<PartProps> }> = {
   notebook: { name: 'Notebook', Part: Notebook },
+  variables: { name: 'Variables', Part: VariablesPart },
   terminal: { name: 'Terminal', Part: TerminalPart },
   files: { name: 'Files', Part: FilesPart },
   processes: { name: 'Processes', Part: ProcessesPart },

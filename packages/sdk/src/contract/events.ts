@@ -4,6 +4,8 @@ export type ServerEventAnswer = {
   seq: number
   type:
     | 'gap'
+    | 'job.created'
+    | 'job.ended'
     | 'run.finished'
     | 'run.started'
     | 'sandbox.changed'

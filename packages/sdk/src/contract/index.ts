@@ -11,6 +11,14 @@ export type {
   MoveFileBody,
 } from './files.ts'
 export type {
+  CreateJobBody,
+  JobAnswer,
+  JobEventAnswer,
+  JobPageAnswer,
+  TaskAnswer,
+  TaskPageAnswer,
+} from './jobs.ts'
+export type {
   ForkAnswer,
   ForkBody,
   HoldAnswer,
@@ -48,8 +56,17 @@ export type {
   RunWithResultAnswer,
 } from './runs.ts'
 export type { CreateSandboxBody, SandboxAnswer, SandboxPageAnswer, UpdateSandboxBody } from './sandboxes.ts'
+export type {
+  CreateScheduleBody,
+  FiringAnswer,
+  FiringListAnswer,
+  ScheduleAnswer,
+  SchedulePageAnswer,
+  UpdateScheduleBody,
+} from './schedules.ts'
 export type { ScrubAnswer } from './scrub.ts'
 export type { CreateSecretBody, SecretAnswer, SecretPageAnswer, UpdateSecretBody } from './secrets.ts'
+export type { ServerLogLineAnswer, ServerReportAnswer } from './server.ts'
 export type {
   DeployServiceBody,
   RollbackServiceBody,
@@ -70,4 +87,14 @@ export type {
   UploadAnswer,
 } from './templates.ts'
 export type { UsageAnswer } from './usage.ts'
+export type { VariableDetailAnswer, VariablesAnswer } from './variables.ts'
 export type { CreateVolumeBody, UpdateVolumeBody, VolumeAnswer, VolumePageAnswer } from './volumes.ts'
+export type {
+  CreateWebhookBody,
+  DeliveryAnswer,
+  DeliveryListAnswer,
+  UpdateWebhookBody,
+  WebhookAnswer,
+  WebhookPageAnswer,
+  WebhookWithSecretAnswer,
+} from './webhooks.ts'

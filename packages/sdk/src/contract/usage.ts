@@ -15,6 +15,18 @@ export type UsageAnswer = {
     cost: number
     alwaysOnCost: number
   }
+  keys: readonly {
+    runningSeconds: number
+    cpuSeconds: number
+    memoryGbSeconds: number
+    storedGbHours: number
+    wakes: number
+    forks: number
+    savedTokens: number
+    cost: number
+    alwaysOnCost: number
+    keyId: string
+  }[]
   sandboxes: readonly {
     runningSeconds: number
     cpuSeconds: number
@@ -26,6 +38,7 @@ export type UsageAnswer = {
     cost: number
     alwaysOnCost: number
     sandboxId: string
+    keyId: string
     name?: string | undefined
     deleted: boolean
   }[]

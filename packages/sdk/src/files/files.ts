@@ -22,6 +22,13 @@ export interface FileOptions extends CallOptions {
   readonly user?: string | undefined
 }
 
+export interface ReadOptions extends FileOptions {
+  /**
+   * `false`: reads the snapshot of a sleeping sandbox instead of waking it, as root and without volumes. Default: true.
+   */
+  readonly wake?: boolean | undefined
+}
+
 export interface WriteOptions extends FileOptions {
   /** Octal, such as `0644`. */
   readonly mode?: string | undefined
@@ -33,7 +40,10 @@ export interface WriteOptions extends FileOptions {
 
 export type FileContent = Content
 
-/** Files of a sandbox. Paths are absolute, or relative to the home of the user. Every call wakes the sandbox. */
+/**
+ * Files of a sandbox. Paths are absolute, or relative to the home of the user. Every call wakes the sandbox, except for
+ * reads with `wake: false`.
+ */
 export class Files {
   readonly #http: Http
   readonly #path: string
@@ -46,12 +56,12 @@ export class Files {
   }
 
   /** Returns the file as text. */
-  async read(path: string, options: FileOptions = {}): Promise<string> {
+  async read(path: string, options: ReadOptions = {}): Promise<string> {
     return new TextDecoder().decode(await this.readBytes(path, options))
   }
 
   /** Returns the file as bytes. */
-  async readBytes(path: string, options: FileOptions = {}): Promise<Uint8Array> {
+  async readBytes(path: string, options: ReadOptions = {}): Promise<Uint8Array> {
     const pieces: Uint8Array[] = []
     let length = 0
     for await (const piece of this.#bytes(path, options)) {
@@ -68,7 +78,7 @@ export class Files {
   }
 
   /** Reads a file of any size. Fails with `conflict` if the file changes after a lost connection. */
-  stream(path: string, options: FileOptions = {}): ReadableStream<Uint8Array> {
+  stream(path: string, options: ReadOptions = {}): ReadableStream<Uint8Array> {
     const bytes = this.#bytes(path, options)
     return new ReadableStream({
       async pull(controller) {
@@ -121,17 +131,20 @@ export class Files {
   /** Sorted by name, directories before their contents. `depth` 1, the default, lists only the directory itself. */
   async list(
     path: string,
-    { depth, ...options }: FileOptions & { depth?: number } = {},
+    { depth, wake, ...options }: ReadOptions & { depth?: number } = {},
   ): Promise<readonly FileStat[]> {
-    return (await this.#get<FileListAnswer>('/list', { path, depth }, options)).items
+    return (await this.#get<FileListAnswer>('/list', { path, depth, wake }, options)).items
   }
 
   /** `follow: false` describes a link itself. */
-  stat(path: string, { follow, ...options }: FileOptions & { follow?: boolean } = {}): Promise<FileStat> {
-    return this.#get('/stat', { path, follow }, options)
+  stat(
+    path: string,
+    { follow, wake, ...options }: ReadOptions & { follow?: boolean } = {},
+  ): Promise<FileStat> {
+    return this.#get('/stat', { path, follow, wake }, options)
   }
 
-  async exists(path: string, options: FileOptions = {}): Promise<boolean> {
+  async exists(path: string, options: ReadOptions = {}): Promise<boolean> {
     try {
       await this.stat(path, options)
       return true
@@ -199,9 +212,9 @@ export class Files {
     return this.#http.json({ path: this.#path + what, query: { ...query, user }, ...limits })
   }
 
-  #bytes(path: string, { user, ...limits }: FileOptions) {
+  #bytes(path: string, { user, wake, ...limits }: ReadOptions) {
     return eachWithinTime(limits, (signal) =>
-      readFile(this.#http, { path: this.#path, query: { path, user }, signal }),
+      readFile(this.#http, { path: this.#path, query: { path, user, wake }, signal }),
     )
   }
 }

@@ -4,6 +4,8 @@
 export const JSON_BODY_MAX_BYTES = 1024 ** 2
 /** Code may have 8 MiB, and JSON may encode one byte as two. */
 export const RUN_BODY_MAX_BYTES = 16 * 1024 ** 2
+/** The inputs of a job, and its code. */
+export const JOB_BODY_MAX_BYTES = 48 * 1024 ** 2
 /** A key, a few standard headers and a long path. */
 export const HEADERS_MAX_BYTES = 16 * 1024
 export const PATH_PARAMETER_MAX_CHARACTERS = 256

@@ -10,6 +10,9 @@ const TAGS = {
   sandboxes:
     'A sandbox has an identity, a policy and a state: running or asleep. It keeps its memory and files while it sleeps.',
   runs: 'Code that runs in a context of a sandbox, with a journal of numbered events.',
+  jobs: 'Code or a command over many inputs. Jobs survive restarts of the server.',
+  schedules: 'Runs, jobs and requests at the times of a cron expression.',
+  webhooks: 'Events as signed requests to receivers outside.',
   lifecycle: 'Standby, wake, fork, and the reasons for a state.',
   snapshots: 'Saved states of sandboxes.',
   files: 'Files in a sandbox, of any size.',

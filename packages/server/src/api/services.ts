@@ -1,12 +1,16 @@
+import type { ServerReportAnswer } from '@dormouse/contracts/http'
 import type { Access } from '../access/access.ts'
 import type { Caller } from '../access/caller.ts'
 import type { Sessions } from '../access/sessions.ts'
 import type { Deployments } from '../deployments/deployments.ts'
 import type { FleetCalls } from '../fleet/fleet.ts'
+import type { Jobs } from '../jobs/jobs.ts'
+import type { LogLine } from '../log-lines.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { PortService } from '../ports/port-service.ts'
 import type { Runs } from '../runs/runs.ts'
 import type { SandboxCalls } from '../sandbox/sandbox-service.ts'
+import type { Schedules } from '../schedules/schedule-service.ts'
 import type { ScrubView } from '../scrub/scrub-view.ts'
 import type { Secrets } from '../secrets/secrets.ts'
 import type { Page } from '../store/page.ts'
@@ -15,6 +19,7 @@ import type { Uploads } from '../templates/recipe/uploads.ts'
 import type { Templates } from '../templates/templates.ts'
 import type { Usage } from '../usage/usage.ts'
 import type { Volumes } from '../volumes/volumes.ts'
+import type { Webhooks } from '../webhooks/webhook-service.ts'
 
 /** The services that routes call. Errors for callers are always DormouseErrors. */
 export interface Services {
@@ -30,6 +35,9 @@ export interface Services {
   /** Default limits of sandboxes of this caller. */
   readonly defaultLimits: (caller: Caller) => SandboxLimits
   readonly runs: Runs
+  readonly jobs: Jobs
+  readonly schedules: Schedules
+  readonly webhooks: Webhooks
   readonly templates: Templates
   readonly uploads: Pick<Uploads, 'put'>
   readonly volumes: Volumes
@@ -41,6 +49,7 @@ export interface Services {
   readonly scrub: ScrubService
   readonly metrics: Metrics
   readonly health: Health
+  readonly server: ServerInsight
 }
 
 export interface SshEndpoint {
@@ -81,6 +90,12 @@ export interface ScrubService {
   view(): ScrubView
   /** Starts a pass unless one is running. */
   start(): ScrubView
+}
+
+export interface ServerInsight {
+  report(): Promise<ServerReportAnswer>
+  /** Ends when `signal` aborts; without `follow` at the present end. */
+  log(options: { after: number; follow: boolean; signal: AbortSignal }): AsyncIterable<LogLine>
 }
 
 export interface Health {

@@ -11,7 +11,6 @@ import type { Services } from '../api/services.ts'
 import { previewDomain } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { DeploymentService, type DeploymentServiceOptions } from '../deployments/deployment-service.ts'
-import { EventFeed } from '../fleet/event-feed.ts'
 import { Fleet } from '../fleet/fleet.ts'
 import { publishRun } from '../fleet/publish-run.ts'
 import { Closing } from '../host/closing.ts'
@@ -33,6 +32,8 @@ import { RegistryAccess } from '../templates/recipe/registry-access.ts'
 import { Uploads } from '../templates/recipe/uploads.ts'
 import { UsageService } from '../usage/usage-service.ts'
 import type { Volumes } from '../volumes/volumes.ts'
+import { openEvents } from './open-events.ts'
+import { openJobs } from './open-jobs.ts'
 import { defaultNetwork, type OpenedSandboxes, openSandboxes } from './open-sandboxes.ts'
 import { openStores, type Stores } from './open-stores.ts'
 import { openWatches } from './open-watches.ts'
@@ -52,7 +53,7 @@ export interface ServerCore extends AsyncDisposable {
   readonly ssh: SshService
   /** What only clients of E2B know. */
   readonly e2b: { readonly records: RecordStore; readonly items: ItemStore }
-  readonly services: Omit<Services, 'health'>
+  readonly services: Omit<Services, 'health' | 'server'>
   readonly recovery: Recovery
   /** Builds the templates that every key may use, in the background of a server that serves. */
   buildBuiltIns(signal: AbortSignal): Promise<void>
@@ -77,12 +78,14 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   const stores = openStores(options, closing)
   const opened = await openSandboxes({ ...options, stores }, closing)
   const { deps, service: sandboxes, access, volumes, secrets, ceilings } = opened
-  const { runs, usage, metrics, templates, uploads, fleet } = openAbove(options, { stores, opened }, closing)
+  const above = openAbove(options, { stores, opened }, closing)
+  const { runs, templates, feed, ...others } = above
+  const work = openJobs({ config, stores, opened, runs, feed }, closing)
   const ports = openPorts(config, stores, access)
   const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
   const defaults = openDefaults(config, ceilings)
   const deployments = closing.use(
-    openDeployments({ stores, sandboxes, templates, uploads, log, ...defaults }),
+    openDeployments({ stores, sandboxes, templates, uploads: others.uploads, log, ...defaults }),
   )
   deps.listeners.push(deployments.listener)
   const recovery = await recover(deps)
@@ -91,6 +94,8 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   await deployments.open()
   runs.removeOrphans()
   runs.startQueued()
+  await work.start()
+  others.webhooks.open()
   const scrub = openWatches({ config, stores, opened }, closing)
   return {
     sandboxes,
@@ -99,22 +104,8 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     recovery,
     e2b: { records: stores.e2b, items: stores.e2bItems },
     services: {
-      ...{
-        access,
-        sandboxes,
-        runs,
-        templates,
-        uploads,
-        volumes,
-        deployments,
-        secrets,
-        ports,
-        ssh,
-        usage,
-        scrub,
-        metrics,
-        fleet,
-      },
+      ...{ access, sandboxes, runs, templates, volumes, secrets, ports, ssh, scrub, deployments, ...others },
+      ...{ jobs: work.jobs, schedules: work.schedules },
       sessions: new Sessions({ rows: stores.sessions, access, nowMs: stores.clock.wallMs }),
       ...defaults,
     },
@@ -124,6 +115,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
       return buildBuiltIns({ templates: builtIns, ...options.builder, signal, log })
     },
     sleep: async (timeoutMs) => {
+      work.stop()
       sandboxes.close()
       await templates.stopBuilds()
       return standbyAll(deps.sandboxes, log, timeoutMs)
@@ -174,7 +166,7 @@ function openAbove(
   const { deps, service, space, quotas, network, room } = opened
   const { sandboxes, snapshots, starts, listeners, clock, log } = deps
   const { journal } = stores
-  const feed = new EventFeed(clock.wallMs)
+  const { feed, webhooks } = openEvents(options, { stores, opened }, closing)
   const runs = closing.use(
     new RunService({
       ...{ journal, space, clock, log, findSandbox: (id) => sandboxes.find(id) },
@@ -225,7 +217,7 @@ function openAbove(
       recipes,
     }),
   )
-  return { runs, metrics, usage, templates, uploads: recipes.uploads, fleet }
+  return { runs, metrics, usage, templates, uploads: recipes.uploads, fleet, feed, webhooks }
 }
 
 /** What builds from images and Dockerfiles need. */

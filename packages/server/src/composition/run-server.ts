@@ -21,6 +21,7 @@ import { VERSION } from '../version.ts'
 import { endInTime, logCrashes } from './end-in-time.ts'
 import { linuxBuilder } from './linux-builder.ts'
 import { openServer, type ServerCore } from './open-server.ts'
+import { serverInsight } from './server-insight.ts'
 import { reportLines, type ServerReport } from './server-report.ts'
 
 export interface RunServer {
@@ -68,21 +69,24 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
   const builder = linuxBuilder(engine, templatesDir)
   await using core = await openServer({ config, engine, builder, reserve, log })
   const hostPaths = [dataDir, templatesDir, '/run/dormouse']
-  const endsAt = await serve({ config, core, serverLog, hostPaths, signal }, ({ url, ssh, apiKey }) => {
-    tell({
-      ...{ type: 'ready', version: VERSION, url, ssh: ssh.endpoint, dataDir, criu: criu?.version },
-      ...{ sandboxes: core.recovery, logPath: serverLog.path, apiKey, notes: notesOf(ssh, host) },
-    })
-    log.info({ url, recovery: core.recovery }, 'ready')
-    // Only makes the first create faster. A create from a broken template reports the error.
-    engine
-      .expectCreate(DEFAULT_TEMPLATE)
-      .catch((err: unknown) => log.warn({ err }, 'no sandbox was restored ahead of the first create'))
-    if (listeners.buildsTemplates === true && config.builds.builtIn)
-      core
-        .buildBuiltIns(signal)
-        .catch((err: unknown) => log.error({ err }, 'the built-in templates could not be built'))
-  })
+  const endsAt = await serve(
+    { config, core, serverLog, hostPaths, templatesDir, signal },
+    ({ url, ssh, apiKey }) => {
+      tell({
+        ...{ type: 'ready', version: VERSION, url, ssh: ssh.endpoint, dataDir, criu: criu?.version },
+        ...{ sandboxes: core.recovery, logPath: serverLog.path, apiKey, notes: notesOf(ssh, host) },
+      })
+      log.info({ url, recovery: core.recovery }, 'ready')
+      // Only makes the first create faster. A create from a broken template reports the error.
+      engine
+        .expectCreate(DEFAULT_TEMPLATE)
+        .catch((err: unknown) => log.warn({ err }, 'no sandbox was restored ahead of the first create'))
+      if (listeners.buildsTemplates === true && config.builds.builtIn)
+        core
+          .buildBuiltIns(signal)
+          .catch((err: unknown) => log.error({ err }, 'the built-in templates could not be built'))
+    },
+  )
   const { asleep, left, underWay } = await core.sleep(Math.max(0, endsAt - performance.now()))
   tell({ type: 'ended', asleep, left })
   log.info({ asleep, left }, 'ended')
@@ -95,6 +99,7 @@ interface Serve {
   readonly core: ServerCore
   readonly serverLog: ServerLog
   readonly hostPaths: readonly string[]
+  readonly templatesDir: string
   readonly signal: AbortSignal
 }
 
@@ -106,14 +111,16 @@ interface Served {
 
 /** Serves HTTP, MCP and SSH until `signal` aborts. Returns when sandboxes must be asleep, by `performance.now()`. */
 async function serve(
-  { config, core, serverLog: { log, options: logger }, hostPaths, signal }: Serve,
+  { config, core, serverLog, hostPaths, templatesDir, signal }: Serve,
   onReady: (served: Served) => void,
 ): Promise<number> {
+  const { log, options: logger } = serverLog
   const health = { status: 'ok' as 'ok' | 'stopping' }
   const mcp = openMcp(config, log)
   let ssh: OpenedSsh | undefined
   const check = () => ({ status: health.status, version: VERSION })
-  const services = { ...core.services, health: { check } }
+  const server = serverInsight({ dataDir: config.dataDir, templatesDir, lines: serverLog.lines })
+  const services = { ...core.services, health: { check }, server }
   const app = await createApp(services, {
     logger,
     tls: config.tls && readTls(config.tls),

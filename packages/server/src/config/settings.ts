@@ -3,6 +3,7 @@ import type { HostFacts } from './host-facts.ts'
 import { type InputOf, listSettings, Setting, type SettingTree, type ValuesOf } from './setting.ts'
 import { buildSettings } from './settings/builds.ts'
 import { imageSettings } from './settings/images.ts'
+import { jobSettings } from './settings/jobs.ts'
 import { limitSettings } from './settings/limits.ts'
 import { listenSettings } from './settings/listen.ts'
 import { networkSettings } from './settings/network.ts'
@@ -10,6 +11,7 @@ import { priceSettings } from './settings/prices.ts'
 import { recordSettings } from './settings/records.ts'
 import { scrubSettings } from './settings/scrub.ts'
 import { sleepSettings } from './settings/sleep.ts'
+import { webhookSettings } from './settings/webhooks.ts'
 
 /** One table in docs/configuration.md for each section. */
 export const SECTIONS = {
@@ -19,6 +21,8 @@ export const SECTIONS = {
   limits: limitSettings,
   builds: buildSettings,
   images: imageSettings,
+  jobs: jobSettings,
+  webhooks: webhookSettings,
   records: recordSettings,
   scrub: scrubSettings,
   prices: priceSettings,
@@ -35,6 +39,8 @@ export const SETTINGS = {
   ...limitSettings,
   ...buildSettings,
   ...imageSettings,
+  ...jobSettings,
+  ...webhookSettings,
   ...recordSettings,
   ...scrubSettings,
   ...priceSettings,

@@ -2,11 +2,16 @@ import { onAbort } from '@dormouse/async'
 import type { SandboxId } from '@dormouse/contracts'
 import type { ServerEventAnswer } from '@dormouse/contracts/http'
 import type { Caller } from '../access/caller.ts'
+import type { EventRows, StoredEvent } from './event-rows.ts'
 
 /** What a reader that lost its connection can catch up on: a minute of a busy server. About 200 bytes each. */
 const EVENTS_KEPT = 4096
 /** `seq` starts at the time of the start in microseconds, so that it grows also over restarts. */
 const SEQ_PER_MS = 1000
+/** Events are written together after this time, so that a wake does not wait for a write. */
+const WRITE_AFTER_MS = 100
+/** What is larger is kept without its data. */
+const DATA_MAX_CHARACTERS = 64 * 1024
 
 type EventType = Exclude<ServerEventAnswer['type'], 'gap'>
 
@@ -19,7 +24,9 @@ export interface NewEvent {
   readonly data: () => Record<string, unknown> | undefined
 }
 
-interface KeptEvent extends NewEvent {
+interface KeptEvent extends Omit<NewEvent, 'type'> {
+  /** `restart`: what happened just before is not known. */
+  readonly type: EventType | 'restart'
   readonly seq: number
   readonly atMs: number
 }
@@ -32,21 +39,74 @@ export interface FollowEvents {
   readonly signal: AbortSignal
 }
 
-/** The newest events of the whole server, in memory. Publishing is cheap: it happens during wakes. */
-export class EventFeed {
+/** Where events are kept over restarts. */
+export interface EventHistory {
+  readonly rows: EventRows
+  /** Called in the transaction that writes an event. */
+  readonly onWrite?: (event: StoredEvent) => void
+  readonly onError: (error: unknown) => void
+}
+
+/**
+ * The newest events of the whole server, in memory, and most of them also on disk. Publishing is cheap: it happens during
+ * wakes.
+ */
+export class EventFeed implements Disposable {
   readonly #nowMs: () => number
+  readonly #history: EventHistory | undefined
+  #unwritten: KeptEvent[] = []
+  #writing: NodeJS.Timeout | undefined
   #events: KeptEvent[] = []
   #lastSeq: number
   #waiters: (() => void)[] = []
 
-  constructor(nowMs: () => number) {
+  constructor(nowMs: () => number, history?: EventHistory) {
     this.#nowMs = nowMs
-    this.#lastSeq = Math.floor(nowMs()) * SEQ_PER_MS
+    this.#history = history
+    const kept = history?.rows.newest(EVENTS_KEPT) ?? []
+    this.#events = kept.map(({ data, sandboxId, ...event }) => ({
+      ...event,
+      ...(sandboxId && { sandboxId }),
+      data: () => data,
+    }))
+    const newest = kept.at(-1)?.seq ?? 0
+    this.#lastSeq = Math.max(newest, Math.floor(nowMs()) * SEQ_PER_MS)
+    if (kept.length === 0) return
+    // The last events of the earlier server may be missing: its readers hear that at this place.
+    this.#lastSeq += 1
+    this.#events.push({
+      ...{ type: 'restart', seq: this.#lastSeq, atMs: nowMs() },
+      ...{ owner: undefined, data: () => ({}) },
+    })
+  }
+
+  [Symbol.dispose](): void {
+    this.write()
+  }
+
+  /** Writes what is not on disk yet. */
+  write(): void {
+    clearTimeout(this.#writing)
+    this.#writing = undefined
+    const batch = this.#unwritten.splice(0)
+    if (this.#history === undefined || batch.length === 0) return
+    const { rows, onWrite, onError } = this.#history
+    try {
+      rows.append(batch.flatMap(toStored), onWrite)
+    } catch (error) {
+      // As on a full disk. Readers that are connected have them.
+      onError(error)
+    }
   }
 
   publish(event: NewEvent): void {
     this.#lastSeq += 1
-    this.#events.push({ ...event, seq: this.#lastSeq, atMs: this.#nowMs() })
+    const kept = { ...event, seq: this.#lastSeq, atMs: this.#nowMs() }
+    this.#events.push(kept)
+    if (this.#history?.rows.isKept(event.type) === true) {
+      this.#unwritten.push(kept)
+      this.#writing ??= setTimeout(() => this.write(), WRITE_AFTER_MS).unref()
+    }
     // Halved at once instead of shifted one by one.
     if (this.#events.length > 2 * EVENTS_KEPT) this.#events = this.#events.slice(-EVENTS_KEPT)
     for (const wake of this.#waiters.splice(0)) wake()
@@ -66,6 +126,10 @@ export class EventFeed {
         // It lagged behind while it waited for its reader.
         if (!this.#has(seen)) break
         seen = event.seq
+        if (event.type === 'restart') {
+          yield { seq: seen, type: 'gap', at: this.#iso(event.atMs), data: {} }
+          continue
+        }
         if (event.type === 'sandbox.changed' && newest.get(event.sandboxId) !== event.seq) continue
         if (!caller.isAdmin && event.owner !== undefined && event.owner !== caller.keyId) continue
         if (sandboxId !== undefined && event.sandboxId !== sandboxId) continue
@@ -86,8 +150,9 @@ export class EventFeed {
   }
 
   #after(seq: number): KeptEvent[] {
-    const newer = this.#lastSeq - seq
-    return newer <= 0 ? [] : this.#events.slice(-newer)
+    // Numbers are not dense over restarts.
+    const first = this.#events.findIndex((event) => event.seq > seq)
+    return first === -1 ? [] : this.#events.slice(first)
   }
 
   #next(signal: AbortSignal): Promise<void> {
@@ -103,6 +168,13 @@ export class EventFeed {
   #iso(ms: number): string {
     return new Date(ms).toISOString()
   }
+}
+
+function toStored({ type, data, owner, sandboxId, seq, atMs }: KeptEvent): StoredEvent[] {
+  const shown = type === 'restart' ? undefined : data()
+  if (type === 'restart' || shown === undefined) return []
+  const isLarge = JSON.stringify(shown).length > DATA_MAX_CHARACTERS
+  return [{ seq, type, owner, sandboxId, atMs, data: isLarge ? {} : shown }]
 }
 
 /** A reader needs only the last change of each sandbox. */

@@ -12,6 +12,7 @@ import type { LedgerRows } from '../store/ledger-rows.ts'
 import type { LineageRows } from '../store/lineage-rows.ts'
 import type { MountedVolume, SandboxRow, SandboxRows, VolumeMount } from '../store/sandbox-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
+import type { VariableRows } from '../store/variable-rows.ts'
 import type { TemplateSnapshots } from '../templates/template-catalog.ts'
 import type { MemorySampler } from './memory-sampler.ts'
 import type { OwnerQuotas } from './owner-quotas.ts'
@@ -25,6 +26,7 @@ export interface SandboxDependencies {
   readonly db: Database
   readonly rows: SandboxRows
   readonly snapshots: SnapshotRows
+  readonly variables: VariableRows
   readonly lineage: LineageRows
   readonly intents: IntentRows
   readonly ledger: LedgerRows

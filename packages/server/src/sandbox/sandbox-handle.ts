@@ -1,4 +1,5 @@
 import type { Sandbox } from './sandbox.ts'
+import type { SandboxReader } from './sandbox-reader.ts'
 
 /** The public methods of a sandbox, without its private state: tests of the API implement them. */
 export type SandboxHandle = Pick<
@@ -7,6 +8,7 @@ export type SandboxHandle = Pick<
   | 'view'
   | 'runningBurrow'
   | 'use'
+  | 'guestNow'
   | 'attach'
   | 'attachRun'
   | 'explainProcess'
@@ -24,4 +26,4 @@ export type SandboxHandle = Pick<
   | 'network'
   | 'why'
   | 'ledger'
->
+> & { readonly reader: Pick<SandboxReader, 'variables' | 'files'> }

@@ -19,10 +19,12 @@ import { BackgroundWork } from './background-work.ts'
 import { dropFormerHead, dropSnapshot } from './drop-snapshot.ts'
 import { endBurrow } from './end-burrow.ts'
 import { explainKilledProcess } from './explain-kills.ts'
+import { inBackground } from './in-background.ts'
 import { MemoryWatch } from './memory-watch.ts'
 import { PendingWrites } from './pending-writes.ts'
 import type { SandboxDependencies } from './sandbox-dependencies.ts'
 import { callerGaveUp, requireExists } from './sandbox-errors.ts'
+import { SandboxReader } from './sandbox-reader.ts'
 import { sandboxMetrics, sandboxView, snapshotView } from './sandbox-view.ts'
 import { changedRow, lastState, type NewBurrow, type StateChange, writeChange } from './state-change.ts'
 import { type PolicyChange, update } from './transitions/change.ts'
@@ -51,6 +53,7 @@ export class Sandbox {
   readonly work: ActiveWork
   readonly background = new BackgroundWork(this)
   readonly memory = new MemoryWatch(this)
+  readonly reader = new SandboxReader(this)
   /** While there are any, row and burrow are those from before. */
   readonly pendingWrites: PendingWrites
   /** Dead burrows whose files could not be saved. They stay on disk for the next start to try again. */
@@ -180,6 +183,12 @@ export class Sandbox {
     return isUsable ? this.#burrow : undefined
   }
 
+  /** The guest, if a call may use it without waiting. It stays usable until the caller waits for something. */
+  guestNow(): Guest | undefined {
+    const burrow = this.lock.isWriting ? undefined : this.runningBurrow()
+    return burrow === undefined || this.preparing(burrow) !== undefined ? undefined : burrow.guest
+  }
+
   /** Waits until the sandbox runs. Does not wake it. */
   async nextBurrow(signal: AbortSignal | undefined): Promise<Burrow> {
     for (;;) {
@@ -249,8 +258,6 @@ export class Sandbox {
     return this.deps.network.change(this)
   }
 
-  // Views.
-
   view(): SandboxAnswer {
     return sandboxView(this)
   }
@@ -284,8 +291,8 @@ export class Sandbox {
   }
 
   /** Records what could not be recorded yet, if there is something. */
-  async settle(): Promise<void> {
-    await this.exclusive(async () => {})
+  settle(): Promise<void> {
+    return this.exclusive(async () => {})
   }
 
   async flushPendingWrites(): Promise<void> {
@@ -333,7 +340,7 @@ export class Sandbox {
     else if (newBurrow !== undefined) this.enterBurrow(newBurrow)
     // Most burrows have ended by now. Ending one again does nothing.
     if (left !== undefined && left !== this.#burrow && !this.unsavedBurrows.has(left))
-      this.#inBackground(endBurrow(this.deps, left))
+      inBackground(this.deps, endBurrow(this.deps, left))
     for (const listener of listeners) {
       listener.changed?.(row)
       if (entry !== undefined) listener.recorded?.(row, entry)
@@ -375,18 +382,12 @@ export class Sandbox {
 
   /** Frees the disk space of a snapshot that nothing refers to, without making the caller wait. */
   dropSnapshotLater(id: SnapshotId | undefined): void {
-    this.#inBackground(dropSnapshot(this.deps, id))
+    inBackground(this.deps, dropSnapshot(this.deps, id))
   }
 
   /** The same for a former head, once the new one is on disk. */
   dropFormerHead(former: SnapshotId, head: SnapshotId): void {
-    this.#inBackground(dropFormerHead(this.deps, former, head))
-  }
-
-  #inBackground(work: Promise<void>): void {
-    const { background } = this.deps
-    const running = work.finally(() => background.delete(running))
-    background.add(running)
+    inBackground(this.deps, dropFormerHead(this.deps, former, head))
   }
 
   #change(work: () => Promise<void>): Promise<SandboxAnswer> {

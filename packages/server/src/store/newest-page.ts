@@ -3,8 +3,19 @@ import type { Database } from './database.ts'
 import type { Page } from './page.ts'
 import type { SqlValue } from './statement.ts'
 
+type Table =
+  | 'sandboxes'
+  | 'snapshots'
+  | 'volumes'
+  | 'edge_secrets'
+  | 'ssh_keys'
+  | 'services'
+  | 'jobs'
+  | 'schedules'
+  | 'webhooks'
+
 export interface PageOf {
-  readonly table: 'sandboxes' | 'snapshots' | 'volumes' | 'edge_secrets' | 'ssh_keys' | 'services'
+  readonly table: Table
   /** Columns and their required values; undefined: any value. */
   readonly matching: Readonly<Record<string, string | undefined>>
   /** Further conditions, and the values for their question marks. */

@@ -37,6 +37,7 @@ export function noUsage(): UsageAmounts {
 
 interface StoredSum {
   sandbox_id: string
+  owner: string
   name: string | null
   running_ms: number
   cpu_ms: number
@@ -87,7 +88,7 @@ export class UsageRows {
        ON CONFLICT (hour, sandbox_id) DO UPDATE SET name = excluded.name, ${added}`,
     )
     this.#sum = db.prepare<(string | number | null)[], StoredSum>(
-      `SELECT sandbox_id, max(name) AS name, ${AMOUNTS.map((column) => `sum(${column}) AS ${column}`).join(', ')}
+      `SELECT sandbox_id, max(owner) AS owner, max(name) AS name, ${AMOUNTS.map((column) => `sum(${column}) AS ${column}`).join(', ')}
        FROM usage WHERE hour >= ?1 AND hour < ?2 AND (?3 IS NULL OR owner = ?3) AND (?4 IS NULL OR sandbox_id = ?4)
        GROUP BY sandbox_id ORDER BY sandbox_id`,
     )
@@ -153,10 +154,11 @@ export class UsageRows {
     toHour: number
     owner: string | undefined
     sandboxId: string | undefined
-  }): (UsageAmounts & { sandboxId: string; name: string | undefined })[] {
+  }): (UsageAmounts & { sandboxId: string; owner: string; name: string | undefined })[] {
     const { fromHour, toHour, owner = null, sandboxId = null } = query
     return this.#sum.all(fromHour, toHour, owner, sandboxId).map((row) => ({
       sandboxId: row.sandbox_id,
+      owner: row.owner,
       name: row.name ?? undefined,
       runningMs: row.running_ms,
       cpuMs: row.cpu_ms,

@@ -146,14 +146,22 @@ export class UsageService implements Usage, Disposable {
     const alive = new Map<string, string | undefined>()
     for (const { row } of this.#options.sandboxes()) alive.set(row.id, row.name)
     const total = noUsage()
-    for (const sum of sums) addTo(total, sum)
+    const byKey = new Map<string, UsageAmounts>()
+    for (const sum of sums) {
+      addTo(total, sum)
+      const ofKey = byKey.get(sum.owner) ?? noUsage()
+      addTo(ofKey, sum)
+      byKey.set(sum.owner, ofKey)
+    }
     return {
       from: new Date(fromHour * HOUR_MS).toISOString(),
       to: new Date(end).toISOString(),
       currency: this.#options.prices.currency,
       total: this.#numbers(total),
+      keys: [...byKey].map(([keyId, used]) => ({ keyId, ...this.#numbers(used) })),
       sandboxes: sums.map((sum) => ({
         sandboxId: sum.sandboxId,
+        keyId: sum.owner,
         name: alive.get(sum.sandboxId) ?? sum.name,
         deleted: !alive.has(sum.sandboxId),
         ...this.#numbers(sum),

@@ -6,9 +6,15 @@ import type { Call } from '../call.ts'
 import { UsageError } from '../cli-error.ts'
 import { type Copied, copyIn } from '../copy/copy-in.ts'
 import { type CopyLocation, parseCopyLocation } from '../copy/copy-location.ts'
-import { copyOut } from '../copy/copy-out.ts'
+import { copyOut, wakeOption } from '../copy/copy-out.ts'
 
-export async function cp(call: Call, from: string, to: string, { user }: { user?: string }): Promise<void> {
+interface CpFlags {
+  readonly user?: string
+  /** False: of a sleeping sandbox, copy from its snapshot. */
+  readonly wake: boolean
+}
+
+export async function cp(call: Call, from: string, to: string, { user, wake }: CpFlags): Promise<void> {
   const [source, target] = [parseCopyLocation(from), parseCopyLocation(to)]
   if (source.where === 'sandbox' && target.where === 'sandbox')
     throw new UsageError('only one side of `cp` can be in a sandbox', within(source, target))
@@ -24,7 +30,7 @@ export async function cp(call: Call, from: string, to: string, { user }: { user?
     copied.bytes += bytes
     progress.update(`Copying ${from}: ${copied.files} files, ${formatBytes(copied.bytes)}`)
   }
-  const options = { user, onBytes, copied, signal: call.signal }
+  const options = { user, wake, onBytes, copied, signal: call.signal }
   if (source.where === 'sandbox') await out(call, source, target, options)
   else if (target.where === 'sandbox') await into(call, source, target, options)
   progress[Symbol.dispose]()
@@ -67,8 +73,7 @@ async function into(
 async function out(call: Call, source: InSandbox, target: CopyLocation, options: CopyOptions): Promise<void> {
   const { files } = await call.sandbox(source.sandbox)
   if (target.where === 'local') return copyOut(files, source.path, target.path, options)
-  const { user, signal } = options
-  await pipeline(Readable.fromWeb(files.stream(source.path, { user, signal }) as never), call.io.stdout, {
-    end: false,
-  })
+  const { user, wake, signal } = options
+  const bytes = files.stream(source.path, { user, wake: wakeOption(wake), signal })
+  await pipeline(Readable.fromWeb(bytes as never), call.io.stdout, { end: false })
 }

@@ -12,6 +12,7 @@ export interface Copied {
 
 export interface CopyOptions {
   readonly user: string | undefined
+  readonly wake: boolean
   readonly signal: AbortSignal
   readonly copied: Copied
   readonly onBytes: (bytes: number) => void

@@ -14,14 +14,19 @@ interface Work {
   readonly entry: FileStat
 }
 
+/** Older servers do not know the option, whose default is true. */
+export function wakeOption(wake: boolean): false | undefined {
+  return wake ? undefined : false
+}
+
 /**
  * Copies a file or directory out of a sandbox. The sandbox may lie about names, types and links, and this process may
  * be root: below the target nothing is written through a link, names stay in their directory, and only the nine
  * permission bits are set.
  */
 export async function copyOut(files: Files, from: string, to: string, options: CopyOptions): Promise<void> {
-  const { user, signal } = options
-  const entry = await files.stat(from, { user, signal })
+  const { user, signal, wake } = options
+  const entry = await files.stat(from, { user, wake: wakeOption(wake), signal })
   const isDirectory = await stat(to).then(
     (found) => found.isDirectory(),
     () => false,
@@ -48,10 +53,10 @@ async function makeDirectories(
   work: Work[],
   links: Work[],
 ): Promise<void> {
-  const { user, signal } = options
+  const { user, wake, signal } = options
   signal.throwIfAborted()
   await makeDirectory(at.to, at.entry)
-  for (const entry of await files.list(at.from, { user, signal })) {
+  for (const entry of await files.list(at.from, { user, wake: wakeOption(wake), signal })) {
     const name = safeName(entry.name, at.from)
     const below: Work = { from: posix.join(at.from, name), to: join(at.to, name), entry }
     if (entry.type === 'directory') await makeDirectories(files, below, options, work, links)
@@ -74,7 +79,7 @@ async function makeDirectory(path: string, { mode }: FileStat): Promise<void> {
 }
 
 async function copyFile(files: Files, { from, to, entry }: Work, options: CopyOptions): Promise<void> {
-  const { user, signal, copied, onBytes } = options
+  const { user, wake, signal, copied, onBytes } = options
   const flags =
     constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW | constants.O_NONBLOCK
   const handle = await open(to, flags, nineBits(entry.mode)).catch((error: unknown) => {
@@ -87,7 +92,7 @@ async function copyFile(files: Files, { from, to, entry }: Work, options: CopyOp
   try {
     if (!(await handle.stat()).isFile())
       throw new CliError('conflict', `${to} is in the way: it is not a plain file`)
-    for await (const piece of files.stream(from, { user, signal })) {
+    for await (const piece of files.stream(from, { user, wake: wakeOption(wake), signal })) {
       for (let at = 0; at < piece.byteLength; ) at += (await handle.write(piece, at)).bytesWritten
       onBytes(piece.byteLength)
     }

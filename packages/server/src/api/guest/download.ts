@@ -1,6 +1,6 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { FileStat } from '@dormouse/engine'
-import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
+import type { FilesAccess } from '../../sandbox/sandbox-reader.ts'
 import { type ByteRange, type RangeRequest, resolveRange } from './byte-range.ts'
 import { etagOf } from './file-view.ts'
 import { firstEvent } from './first-event.ts'
@@ -21,7 +21,7 @@ export interface DownloadRequest {
 }
 
 /** Reads a file or a range of it. Fails when the file changes during the read. Continues across standby. */
-export async function download(sandbox: SandboxHandle, request: DownloadRequest): Promise<Download> {
+export async function download(sandbox: FilesAccess, request: DownloadRequest): Promise<Download> {
   const { path, signal } = request
   const as = request.user === undefined ? {} : { user: request.user }
   const work = { cause: 'file', what: `reading ${path}`, signal } as const

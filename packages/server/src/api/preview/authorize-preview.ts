@@ -40,7 +40,7 @@ export function authorizePreview(
   const { port, sandbox: ref } = address
   const { token, target } = takeToken(address.target)
   const sandboxId = isSandboxId(ref) ? ref : undefined
-  const isPublic = sandboxId !== undefined && ports.isPublic(sandboxId, port)
+  const isPublic = () => sandboxId !== undefined && ports.isPublic(sandboxId, port)
   const anonymous = {
     ...{ port, target, keyId: undefined, revoked: undefined },
     ...{ expiresAtMs: undefined, opened: undefined },
@@ -55,11 +55,11 @@ export function authorizePreview(
       requireScope(key, 'run')
       return { ...anonymous, sandbox, keyId: key.keyId, revoked: key.revoked }
     } catch (error) {
-      if (!isPublic || !(hasErrorCode(error, 'not_found') || hasErrorCode(error, 'scope_missing')))
-        throw error
+      const mayBePublic = hasErrorCode(error, 'not_found') || hasErrorCode(error, 'scope_missing')
+      if (!mayBePublic || !isPublic()) throw error
     }
   }
-  if (isPublic) return { ...anonymous, sandbox: sandboxes.get(ref, SERVER) }
+  if (isPublic()) return { ...anonymous, sandbox: sandboxes.get(ref, SERVER) }
   const linked = token === undefined ? undefined : openLink(token, address, services)
   if (token !== undefined && linked !== undefined)
     return { ...anonymous, ...linked, opened: { token, expiresAtMs: linked.expiresAtMs } }

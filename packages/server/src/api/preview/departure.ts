@@ -3,6 +3,8 @@
  * made only when it is asked for.
  */
 export class Departure {
+  /** What else to do when the client goes. Cheaper than a signal. */
+  onLeave: (() => void) | undefined
   readonly #onGone: () => void
   #controller: AbortController | undefined
   #hasGone = false
@@ -26,6 +28,7 @@ export class Departure {
     if (this.#hasGone) return
     this.#hasGone = true
     this.#onGone()
+    this.onLeave?.()
     this.#controller?.abort()
   }
 }

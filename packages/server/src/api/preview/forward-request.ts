@@ -1,12 +1,20 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Guest } from '@dormouse/engine'
-import type { Dispatcher } from 'undici'
 import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
+import type { AnswerHead } from './answer-reader.ts'
 import { ConnectionHold } from './connection-hold.ts'
 import type { Departure } from './departure.ts'
-import { headersForClient, headersForSandbox, type PreviewTarget } from './forwarded-headers.ts'
-import type { KeptConnection, KeptConnections } from './kept-connections.ts'
+import { headerLines, headersForClient, headersForSandbox, type PreviewTarget } from './forwarded-headers.ts'
+import type { ConnectionUser, KeptConnection, KeptConnections } from './kept-connections.ts'
 import { noAnswer, REASON } from './proxy-request.ts'
+
+/**
+ * Bytes of a response that may wait for a slow client before reading pauses. Node counts a piece as waiting until its
+ * write has returned, so with a smaller bound every piece of a large response would pause.
+ */
+const WAITING_MAX_BYTES = 256 * 1024
+/** A body of this size is sent in one write with its head. */
+const SHORT_BODY_BYTES = 4096
 
 export interface ForwardRequest extends PreviewTarget {
   readonly request: IncomingMessage
@@ -36,45 +44,35 @@ export async function forwardRequest(kept: KeptConnections, forwarded: ForwardRe
   // Taken before the waking call ends: the sandbox could fall asleep in between.
   using hold = new ConnectionHold(sandbox, { what, idleMs })
   const use = (connect: (guest: Guest) => Promise<KeptConnection>) =>
-    sandbox.use(
-      {
-        cause: 'port',
-        what,
-        get signal() {
-          return departure.signal
-        },
-      },
-      connect,
-    )
-  const connection = await use((guest) => kept.take(guest, port))
+    sandbox.use({ cause: 'port', what, signal: departure.signal }, connect)
+  // Most requests find a sandbox that is awake and a connection that is open: they wait for nothing.
+  const guest = sandbox.guestNow()
+  const idle = guest === undefined ? undefined : kept.findIdle(guest, port)
+  const connection = idle ?? (await use((awake) => kept.take(awake, port)))
   if (await send(connection, forwarded, hold)) return
   const isAnswered =
-    connection.isReused && (await send(await use((guest) => kept.connect(guest, port)), forwarded, hold))
+    connection.isReused && (await send(await use((awake) => kept.connect(awake, port)), forwarded, hold))
   if (!isAnswered) throw noAnswer(port, undefined)
 }
 
 /** Returns false when the connection ended before the response has started. */
 function send(connection: KeptConnection, forwarded: ForwardRequest, hold: ConnectionHold): Promise<boolean> {
   const { request, target } = forwarded
+  const { method = 'GET' } = request
+  const head = `${method} ${target} HTTP/1.1\r\n${headerLines(headersForSandbox(request, forwarded))}\r\n`
   return new Promise((resolve) => {
-    connection.client.dispatch(
-      {
-        method: request.method as Dispatcher.HttpMethod,
-        path: target,
-        headers: headersForSandbox(request, forwarded) as IncomingHttpHeaders,
-      },
-      new Answer(connection, forwarded, hold, resolve),
-    )
+    const answer = new Answer(connection, forwarded, hold, resolve)
+    if (forwarded.departure.hasGone) answer.leave()
+    else connection.send(head, answer, { hasBody: method !== 'HEAD' })
   })
 }
 
 /** Passes one response on to the client. */
-class Answer implements Dispatcher.DispatchHandler {
+class Answer implements ConnectionUser {
   readonly #connection: KeptConnection
   readonly #forwarded: ForwardRequest
   readonly #hold: ConnectionHold
   readonly #finish: (hasAnswer: boolean) => void
-  #controller: Dispatcher.DispatchController | undefined
   /** The first piece of the body: a short response is sent in one piece, with its head. */
   #first: Buffer | undefined
   #hasStarted = false
@@ -90,67 +88,35 @@ class Answer implements Dispatcher.DispatchHandler {
     this.#forwarded = forwarded
     this.#hold = hold
     this.#finish = finish
+    forwarded.departure.onLeave = this.leave
   }
 
-  readonly #leave = () => this.#controller?.abort(new Error('the client has gone'))
-  readonly #resume = () => this.#controller?.resume()
-
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller
-    const { response } = this.#forwarded
-    if (response.destroyed) this.#leave()
-    else response.once('close', this.#leave)
-  }
-
-  onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    _headers: unknown,
-    message = '',
-  ): void {
-    // Interim responses are not passed on.
-    if (status < 200) return
-    this.#connection.answered()
-    this.#hasStarted = true
-    const raw = (controller.rawHeaders as Buffer[]).map((part) => part.toString('latin1'))
-    const { response, requestId } = this.#forwarded
-    const headers = headersForClient(raw, this.#forwarded)
-    headers['x-request-id'] = requestId
-    response.writeHead(status, REASON.test(message) ? message : '', headers)
-    // For events and long polls: without a body by then, the client learns now that it is connected.
-    process.nextTick(this.#stream)
-  }
-
-  onResponseData(_controller: Dispatcher.DispatchController, piece: Buffer): void {
-    if (!this.#isStreaming && this.#first === undefined) {
-      this.#first = piece
-      return
-    }
-    this.#stream()
-    this.#write(piece)
-  }
-
-  onResponseEnd(): void {
-    const { response } = this.#forwarded
-    response.off('close', this.#leave)
-    response.end(this.#first)
-    this.#first = undefined
-    this.#isStreaming = true
-    this.#connection.release()
+  /** The client has gone. */
+  readonly leave = () => {
+    this.#connection.destroy()
     this.#finish(true)
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, _error: Error): void {
-    const { response } = this.#forwarded
-    response.off('close', this.#leave)
-    void this.#connection.client.destroy()
-    // A truncated response must not look complete.
-    if (this.#hasStarted) response.destroy()
-    this.#finish(this.#hasStarted)
+  readonly #resume = () => this.#connection.resume()
+
+  onHead({ status, message, rawHeaders }: AnswerHead): void {
+    const { response, requestId } = this.#forwarded
+    const headers = headersForClient(rawHeaders, this.#forwarded)
+    headers.push('x-request-id', requestId)
+    response.writeHead(status, REASON.test(message) ? message : '', headers)
+    this.#hasStarted = true
   }
 
-  readonly #stream = () => {
-    if (this.#isStreaming || this.#forwarded.response.destroyed) return
+  onBody(piece: Buffer): void {
+    if (this.#isStreaming || this.#first !== undefined) {
+      this.onFlush()
+      this.#write(piece)
+    } else this.#first = piece
+  }
+
+  /** For events and long polls: without a body by now, the client learns that it is connected. */
+  onFlush(): void {
+    if (this.#isStreaming || !this.#hasStarted) return
     this.#isStreaming = true
     this.#hold.mayIdle()
     const first = this.#first
@@ -159,11 +125,33 @@ class Answer implements Dispatcher.DispatchHandler {
     else this.#write(first)
   }
 
+  onEnd(): void {
+    const { response } = this.#forwarded
+    const first = this.#first
+    // Node joins a head and a string into one write.
+    if (first !== undefined && first.length <= SHORT_BODY_BYTES)
+      response.end(first.toString('latin1'), 'latin1')
+    else response.end(first)
+    this.#first = undefined
+    this.#over(true)
+  }
+
+  onFail(): void {
+    // A truncated response must not look complete.
+    if (this.#hasStarted) this.#forwarded.response.destroy()
+    this.#over(this.#hasStarted)
+  }
+
+  #over(hasAnswer: boolean): void {
+    this.#forwarded.departure.onLeave = undefined
+    this.#finish(hasAnswer)
+  }
+
   #write(piece: Buffer): void {
     this.#hold.touch()
     const { response } = this.#forwarded
-    if (response.write(piece)) return
-    this.#controller?.pause()
+    if (response.write(piece) || response.writableLength <= WAITING_MAX_BYTES) return
+    this.#connection.pause()
     response.once('drain', this.#resume)
   }
 }

@@ -15,6 +15,10 @@ const HOP_BY_HOP = new Set([
   ...['connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization'],
   ...['te', 'trailer', 'transfer-encoding', 'upgrade', 'expect'],
 ])
+/** Headers of a request that this server writes itself. */
+const REPLACED = new Set([
+  ...['host', 'forwarded', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-forwarded-prefix'],
+])
 /** Headers that apply to a whole host name. In path mode that name is not the sandbox's. */
 const OF_THE_HOST = new Set([
   ...[
@@ -48,76 +52,99 @@ export function publicOrigin({ headers, socket }: IncomingMessage): PublicOrigin
   }
 }
 
-/** The headers for the server in the sandbox. */
-export function headersForSandbox(
-  request: IncomingMessage,
-  { port, prefix }: PreviewTarget,
-): OutgoingHttpHeaders {
-  const headers = withoutHops(request.rawHeaders)
+/** The headers for the server in the sandbox: names and values in turns. */
+export function headersForSandbox(request: IncomingMessage, { port, prefix }: PreviewTarget): string[] {
+  const hops = hopsIn(request.rawHeaders)
+  const isNear = isNearProxy(request.socket.remoteAddress)
   const { scheme, host } = publicOrigin(request)
-  const remote = request.socket.remoteAddress ?? 'unknown'
-  const before = isNearProxy(remote) ? listOf(headers['x-forwarded-for']) : []
   // In path mode the host name is this server's, which means nothing in the sandbox.
-  headers['host'] = prefix === undefined ? (request.headers.host ?? '') : `localhost:${port}`
-  headers['x-forwarded-for'] = [...before, remote].join(', ')
-  headers['x-forwarded-proto'] = scheme
-  headers['x-forwarded-host'] = host
-  delete headers['x-forwarded-prefix']
-  delete headers['forwarded']
-  if (prefix !== undefined) headers['x-forwarded-prefix'] = prefix
+  const headers = ['host', prefix === undefined ? (request.headers.host ?? '') : `localhost:${port}`]
+  let forwardedFor = ''
+  const { rawHeaders } = request
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const name = (rawHeaders[at] ?? '').toLowerCase()
+    const value = rawHeaders[at + 1] ?? ''
+    if (hops.has(name)) continue
+    if (name === 'x-forwarded-for' && isNear) forwardedFor += `${value}, `
+    if (REPLACED.has(name)) continue
+    const kept = forSandbox(name, value)
+    if (kept !== undefined) headers.push(name, kept)
+  }
+  const remote = request.socket.remoteAddress ?? 'unknown'
+  headers.push(
+    'x-forwarded-for',
+    forwardedFor + remote,
+    'x-forwarded-proto',
+    scheme,
+    'x-forwarded-host',
+    host,
+  )
+  if (prefix !== undefined) headers.push('x-forwarded-prefix', prefix)
   // Otherwise Node would send the body unframed for methods that usually have none.
-  if (request.headers['transfer-encoding'] !== undefined) headers['transfer-encoding'] = 'chunked'
+  if (request.headers['transfer-encoding'] !== undefined) headers.push('transfer-encoding', 'chunked')
   return headers
 }
 
-/** The headers for the client, from those of the server in the sandbox: names and values in turns. */
+/** The headers for the client, from those of the server in the sandbox. Both are names and values in turns. */
 export function headersForClient(
   rawHeaders: readonly string[],
   { port, prefix, onHeaders }: PreviewTarget,
-): OutgoingHttpHeaders {
-  const headers = withoutHops(rawHeaders)
-  delete headers[REFUSED_HEADER]
-  onHeaders?.(headers)
-  const { location } = headers
-  if (location !== undefined && prefix !== undefined)
-    headers['location'] = movedBelow(
-      prefix,
-      port,
-      typeof location === 'string' ? location : (location[0] ?? ''),
-    )
-  const cookies = headers['set-cookie']
-  if (cookies !== undefined)
-    headers['set-cookie'] = [cookies]
-      .flat()
-      .map((cookie) => ownCookie(cookie, prefix))
-      .filter((cookie) => cookie !== '')
-  if (prefix === undefined) return headers
-  for (const name of OF_THE_HOST) delete headers[name]
-  const policies = headers['content-security-policy']
-  headers['content-security-policy'] = [
-    ...(policies === undefined ? [] : [policies].flat()),
-    OWN_ORIGIN,
-  ] as string[]
+): string[] {
+  const hops = hopsIn(rawHeaders)
+  const headers: string[] = []
+  let hasLocation = false
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const name = (rawHeaders[at] ?? '').toLowerCase()
+    const value = rawHeaders[at + 1] ?? ''
+    if (hops.has(name) || name === REFUSED_HEADER || (prefix !== undefined && OF_THE_HOST.has(name))) continue
+    if (name === 'set-cookie') {
+      const cookie = ownCookie(value, prefix)
+      if (cookie !== '') headers.push(name, cookie)
+    } else if (name !== 'location' || prefix === undefined) headers.push(name, value)
+    else if (!hasLocation) {
+      hasLocation = true
+      headers.push(name, movedBelow(prefix, port, value))
+    }
+  }
+  if (prefix !== undefined) headers.push('content-security-policy', OWN_ORIGIN)
+  onHeaders?.(byName(headers))
   return headers
 }
 
-function withoutHops(rawHeaders: readonly string[]): Record<string, string | string[]> {
-  const kept: Record<string, string | string[]> = Object.create(null)
-  const connection: string[] = []
-  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
-    const name = (rawHeaders[at] ?? '').toLowerCase()
-    if (name === 'connection') connection.push(rawHeaders[at + 1] ?? '')
-    if (HOP_BY_HOP.has(name)) continue
-    const value = forSandbox(name, rawHeaders[at + 1] ?? '')
-    if (value === undefined) continue
-    const before = kept[name]
-    kept[name] = before === undefined ? value : [...[before].flat(), value]
+/** Headers by name, with lists for those that occur more than once. */
+export function byName(headers: readonly string[]): OutgoingHttpHeaders {
+  const named: Record<string, string | string[]> = Object.create(null)
+  for (let at = 0; at + 1 < headers.length; at += 2) {
+    const [name = '', value = ''] = headers.slice(at, at + 2)
+    const before = named[name]
+    named[name] = before === undefined ? value : [before, value].flat()
   }
-  for (const name of listOf(connection)) delete kept[name.toLowerCase()]
-  return kept
+  return named
 }
 
-/** Responses do not have these headers. */
+/** The lines of a head, each with its end. */
+export function headerLines(headers: readonly string[]): string {
+  let text = ''
+  for (let at = 0; at + 1 < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`
+  return text
+}
+
+/** The headers that end here: hop-by-hop ones, and those that `Connection` names. */
+function hopsIn(rawHeaders: readonly string[]): ReadonlySet<string> {
+  let hops: Set<string> | undefined
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.length !== 'connection'.length || rawHeaders[at]?.toLowerCase() !== 'connection')
+      continue
+    for (const name of listOf(rawHeaders[at + 1] ?? '')) {
+      if (HOP_BY_HOP.has(name) || name === 'close') continue
+      hops ??= new Set(HOP_BY_HOP)
+      hops.add(name)
+    }
+  }
+  return hops ?? HOP_BY_HOP
+}
+
+/** A value without what is for this server. */
 function forSandbox(name: string, value: string): string | undefined {
   if (name === 'cookie') return cookiesForSandbox(value)
   if (name === 'sec-websocket-protocol') return protocolsForSandbox(value)
@@ -162,11 +189,9 @@ function one(header: string | string[] | undefined): string | undefined {
   return typeof header === 'string' ? header.split(',', 1)[0]?.trim() : undefined
 }
 
-function listOf(header: string | string[] | undefined): string[] {
-  if (header === undefined || header.length === 0) return []
-  return [header ?? []]
-    .flat()
-    .flatMap((value) => value.split(','))
-    .map((name) => name.trim())
+function listOf(header: string): string[] {
+  return header
+    .split(',')
+    .map((name) => name.trim().toLowerCase())
     .filter((name) => name !== '')
 }

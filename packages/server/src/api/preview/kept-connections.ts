@@ -1,8 +1,7 @@
 import type { Duplex } from 'node:stream'
 import type { Guest } from '@dormouse/engine'
-import { Client } from 'undici'
 import { DISCARD_MAX_MS } from '../limits.ts'
-import { ANSWER_HEADERS_MAX_BYTES } from './proxy-request.ts'
+import { type AnswerHead, AnswerReader, type AnswerSink } from './answer-reader.ts'
 
 /** A page loads its parts within this time. Afterwards the program in the sandbox gets an orderly end. */
 const IDLE_MS = 2_000
@@ -16,29 +15,33 @@ const IDLE_MAX = 64
 const STALLED_MS = 25
 const STALLED_MAX_MS = 1_000
 
-/** A connection to a port that carries one request after the other. */
-export interface KeptConnection {
-  readonly client: Client
-  /** It has carried a request before, so the program inside may be about to close it. */
-  readonly isReused: boolean
-  /** Call when the response has begun. */
-  answered(): void
-  /** Call when the response is complete: the connection waits for the next request. */
-  release(): void
+/** Takes the response to one request. */
+export interface ConnectionUser {
+  onHead(head: AnswerHead): void
+  onBody(piece: Buffer): void
+  /** All bytes that have come are handed over, and the response is not complete. */
+  onFlush(): void
+  onEnd(): void
+  /** The connection ended before the response was complete, or the response is malformed. */
+  onFail(): void
 }
 
 /** Connections to ports of sandboxes that wait for the next request. They keep no sandbox awake. */
 export class KeptConnections {
   readonly #ports = new WeakMap<Guest, Map<number, PortConnections>>()
 
+  findIdle(guest: Guest, port: number): KeptConnection | undefined {
+    return this.#of(guest, port).findIdle()
+  }
+
   /** Returns an idle connection, or connects. Throws `port_closed`. */
   async take(guest: Guest, port: number): Promise<KeptConnection> {
-    return this.#of(guest, port).findIdle() ?? this.connect(guest, port)
+    return this.findIdle(guest, port) ?? this.connect(guest, port)
   }
 
   async connect(guest: Guest, port: number): Promise<KeptConnection> {
     const connections = this.#of(guest, port)
-    return connections.add(await guest.ports.connect(port))
+    return new KeptConnection(await guest.ports.connect(port), connections)
   }
 
   /** Call when a request was sent over a connection that is not kept, and what it returns when it was answered. */
@@ -47,23 +50,119 @@ export class KeptConnections {
   }
 
   #of(guest: Guest, port: number): PortConnections {
-    const ports = this.#ports.get(guest) ?? new Map<number, PortConnections>()
-    this.#ports.set(guest, ports)
-    const connections = ports.get(port) ?? new PortConnections()
-    ports.set(port, connections)
+    const ports = this.#ports.get(guest)
+    const known = ports?.get(port)
+    if (known !== undefined) return known
+    const connections = new PortConnections()
+    if (ports === undefined) this.#ports.set(guest, new Map([[port, connections]]))
+    else ports.set(port, connections)
     return connections
   }
 }
 
-interface Idle {
-  readonly connection: KeptConnection
-  readonly socket: Duplex
-  readonly sinceMs: number
+/** A connection to a port that carries one request after the other. */
+export class KeptConnection implements AnswerSink {
+  /** It has carried a request before, so the program inside may be about to close it. */
+  isReused = false
+  idleSinceMs = 0
+  readonly #socket: Duplex
+  readonly #port: PortConnections
+  readonly #reader = new AnswerReader()
+  readonly #answered: () => void
+  #user: ConnectionUser | undefined
+
+  constructor(socket: Duplex, port: PortConnections) {
+    this.#socket = socket
+    this.#port = port
+    this.#answered = port.expectAnswer()
+    socket.on('data', this.#take)
+    socket.once('end', this.#end)
+    socket.once('close', this.#fail)
+    socket.on('error', this.#fail)
+  }
+
+  get isOpen(): boolean {
+    const { destroyed, writableEnded, readableEnded } = this.#socket
+    return !destroyed && !writableEnded && !readableEnded
+  }
+
+  /** Sends a request without a body. `head` ends with an empty line. */
+  send(head: string, user: ConnectionUser, options: { hasBody: boolean }): void {
+    this.#user = user
+    this.#reader.expect(this, options)
+    if (this.isOpen) this.#socket.write(head, 'latin1')
+    else process.nextTick(this.#fail)
+  }
+
+  pause(): void {
+    this.#socket.pause()
+  }
+
+  resume(): void {
+    this.#socket.resume()
+  }
+
+  /** Resets the connection. Its user hears nothing more. */
+  destroy(): void {
+    this.#user = undefined
+    this.#socket.destroy()
+  }
+
+  /** Resets the connection later, when the program inside does not close its half in time. */
+  endInOrder(): void {
+    this.#socket.end()
+    setTimeout(() => this.#socket.destroy(), DISCARD_MAX_MS).unref()
+  }
+
+  onHead(head: AnswerHead): void {
+    this.#answered()
+    this.#user?.onHead(head)
+  }
+
+  onBody(piece: Buffer): void {
+    this.#user?.onBody(piece)
+  }
+
+  onEnd(canContinue: boolean): void {
+    const user = this.#user
+    this.#user = undefined
+    this.isReused = true
+    // A slow client may have paused it.
+    this.#socket.resume()
+    if (!canContinue) this.endInOrder()
+    else if (this.isOpen) this.#port.keep(this)
+    user?.onEnd()
+  }
+
+  readonly #take = (data: Buffer) => {
+    try {
+      this.#reader.take(data)
+      this.#user?.onFlush()
+    } catch {
+      this.#fail()
+    }
+  }
+
+  readonly #end = () => {
+    try {
+      if (this.#user !== undefined) this.#reader.end()
+    } catch {
+      this.#fail()
+    }
+    this.#socket.end()
+  }
+
+  readonly #fail = () => {
+    const user = this.#user
+    this.#answered()
+    this.destroy()
+    user?.onFail()
+  }
 }
 
 class PortConnections {
   /** Oldest first. */
-  #idle: Idle[] = []
+  #idle: KeptConnection[] = []
   /** New connections without an answer yet. */
   #unanswered = 0
   #stalledMs = STALLED_MS
@@ -73,24 +172,15 @@ class PortConnections {
   findIdle(): KeptConnection | undefined {
     for (;;) {
       const last = this.#idle.pop()
-      if (last === undefined) return undefined
-      if (isOpen(last.socket)) return last.connection
+      if (last === undefined || last.isOpen) return last
     }
   }
 
-  add(socket: Duplex): KeptConnection {
-    const client = clientOver(socket)
-    const answered = this.expectAnswer()
-    socket.once('close', answered)
-    const release = (connection: KeptConnection) =>
-      this.#keep({ connection, socket, sinceMs: performance.now() })
-    const reused: KeptConnection = {
-      client,
-      isReused: true,
-      answered: () => {},
-      release: () => release(reused),
-    }
-    return { client, isReused: false, answered, release: () => release(reused) }
+  keep(connection: KeptConnection): void {
+    connection.idleSinceMs = performance.now()
+    this.#idle.push(connection)
+    if (this.#idle.length > IDLE_MAX) this.#idle.shift()?.endInOrder()
+    this.#timer ??= setTimeout(this.#endOld, IDLE_MS).unref()
   }
 
   expectAnswer(): () => void {
@@ -112,53 +202,17 @@ class PortConnections {
   }
 
   readonly #closeIdle = () => {
-    for (const { socket } of this.#idle.splice(0)) endInOrder(socket)
+    for (const connection of this.#idle.splice(0)) connection.endInOrder()
     this.#stalledMs = Math.min(2 * this.#stalledMs, STALLED_MAX_MS)
     this.#stalled = setTimeout(this.#closeIdle, this.#stalledMs).unref()
-  }
-
-  #keep(idle: Idle): void {
-    if (!isOpen(idle.socket)) return
-    this.#idle.push(idle)
-    if (this.#idle.length > IDLE_MAX) endInOrder((this.#idle.shift() as Idle).socket)
-    this.#timer ??= setTimeout(this.#endOld, IDLE_MS).unref()
   }
 
   readonly #endOld = () => {
     this.#timer = undefined
     const oldestMs = performance.now() - IDLE_MS
-    while (this.#idle[0] !== undefined && this.#idle[0].sinceMs <= oldestMs)
-      endInOrder((this.#idle.shift() as Idle).socket)
+    while (this.#idle[0] !== undefined && this.#idle[0].idleSinceMs <= oldestMs)
+      this.#idle.shift()?.endInOrder()
     const [first] = this.#idle
-    if (first !== undefined) this.#timer = setTimeout(this.#endOld, first.sinceMs - oldestMs).unref()
+    if (first !== undefined) this.#timer = setTimeout(this.#endOld, first.idleSinceMs - oldestMs).unref()
   }
-}
-
-/** Undici opens connections by itself. This one has a connection already, and gets no other. */
-function clientOver(socket: Duplex): Client {
-  let isUsed = false
-  return new Client('http://localhost', {
-    connect: (_options, done) => {
-      const error = isUsed || !isOpen(socket) ? new Error('the connection has ended') : undefined
-      isUsed = true
-      // Undici overlooks a connection that is there before this function has returned.
-      process.nextTick(() => (error === undefined ? done(null, socket as never) : done(error, null)))
-    },
-    pipelining: 1,
-    maxHeaderSize: ANSWER_HEADERS_MAX_BYTES,
-    // An answer may take as long as the program needs. `KeptConnections` ends idle connections.
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    keepAliveTimeout: 2 * IDLE_MS,
-  })
-}
-
-function isOpen(socket: Duplex): boolean {
-  return !socket.destroyed && !socket.writableEnded && !socket.readableEnded
-}
-
-/** Resets the connection when the program inside does not close its half in time. */
-function endInOrder(socket: Duplex): void {
-  socket.end()
-  setTimeout(() => socket.destroy(), DISCARD_MAX_MS).unref()
 }

@@ -2,11 +2,16 @@ import { request as httpRequest, type IncomingMessage, type ServerResponse } fro
 import type { Duplex } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
 import { DISCARD_MAX_MS } from '../limits.ts'
-import { headersForClient, headersForSandbox, type PreviewTarget } from './forwarded-headers.ts'
+import { ANSWER_HEADERS_MAX_BYTES } from './answer-reader.ts'
+import {
+  byName,
+  headerLines,
+  headersForClient,
+  headersForSandbox,
+  type PreviewTarget,
+} from './forwarded-headers.ts'
 import type { Relay } from './relay.ts'
 
-/** Some frameworks keep sessions in cookies and need more than Node's default. */
-export const ANSWER_HEADERS_MAX_BYTES = 64 * 1024
 /** What Node accepts as a reason in a status line. */
 export const REASON = /^[\t\x20-\x7e\x80-\xff]*$/
 
@@ -31,7 +36,7 @@ export async function proxyRequest(proxied: ProxyRequest): Promise<void> {
     method: request.method ?? 'GET',
     path: target,
     headers: {
-      ...headersForSandbox(request, proxied),
+      ...byName(headersForSandbox(request, proxied)),
       ...(head !== undefined && { connection: 'Upgrade', upgrade: request.headers.upgrade }),
     },
     maxHeaderSize: ANSWER_HEADERS_MAX_BYTES,
@@ -85,7 +90,7 @@ function forwardAnswer(answer: IncomingMessage, proxied: ProxyRequest): void {
   const { response, relay, head } = proxied
   const { statusCode = 502, statusMessage = '' } = answer
   response.writeHead(statusCode, REASON.test(statusMessage) ? statusMessage : '', {
-    ...headersForClient(answer.rawHeaders, proxied),
+    ...byName(headersForClient(answer.rawHeaders, proxied)),
     // After a refused upgrade the connection is not reused.
     ...(head !== undefined && { connection: 'close' }),
   })
@@ -105,11 +110,10 @@ function forwardUpgrade(answer: IncomingMessage, first: Buffer, proxied: ProxyRe
   const { connection, hold } = relay
   const socket = request.socket
   response.detachSocket(socket)
-  const headers = {
+  const headers = [
     ...headersForClient(answer.rawHeaders, proxied),
-    connection: 'Upgrade',
-    upgrade: answer.headers.upgrade,
-  }
+    ...['connection', 'Upgrade', 'upgrade', answer.headers.upgrade ?? ''],
+  ]
   socket.write(headText(answer, headers))
   socket.setTimeout(0)
   socket.write(first)
@@ -134,11 +138,8 @@ function join(outside: Duplex, inside: Duplex): void {
   })
 }
 
-function headText({ statusMessage = '' }: IncomingMessage, headers: object): string {
-  const lines = Object.entries(headers).flatMap(([name, value]) =>
-    [value ?? []].flat().map((each) => `${name}: ${each}`),
-  )
-  return `HTTP/1.1 101 ${REASON.test(statusMessage) ? statusMessage : ''}\r\n${lines.join('\r\n')}\r\n\r\n`
+function headText({ statusMessage = '' }: IncomingMessage, headers: readonly string[]): string {
+  return `HTTP/1.1 101 ${REASON.test(statusMessage) ? statusMessage : ''}\r\n${headerLines(headers)}\r\n`
 }
 
 export function noAnswer(port: number, cause: unknown): DormouseError {

@@ -4,6 +4,7 @@ import { eventRoutes } from './events.ts'
 import { fileRoutes } from './files.ts'
 import { fileContentRoutes } from './files-content.ts'
 import { hostRoutes } from './host.ts'
+import { jobRoutes } from './jobs.ts'
 import { keyRoutes } from './keys.ts'
 import { lifecycleRoutes } from './lifecycle.ts'
 import { networkRoutes } from './network.ts'
@@ -15,8 +16,10 @@ import { ptyRoutes } from './pty.ts'
 import { runOnceRoutes } from './run-once.ts'
 import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandboxes.ts'
+import { scheduleRoutes } from './schedules.ts'
 import { scrubRoutes } from './scrub.ts'
 import { secretRoutes } from './secrets.ts'
+import { serverRoutes } from './server.ts'
 import { serviceLogRoutes } from './service-logs.ts'
 import { serviceRoutes } from './services.ts'
 import { sessionRoutes } from './sessions.ts'
@@ -26,11 +29,14 @@ import { templateBuildRoutes } from './template-builds.ts'
 import { templateRoutes } from './templates.ts'
 import { uploadRoutes } from './uploads.ts'
 import { usageRoutes } from './usage.ts'
+import { variableRoutes } from './variables.ts'
 import { volumeRoutes } from './volumes.ts'
+import { webhookRoutes } from './webhooks.ts'
 
 /** Every route of the server. */
 export const ROUTES: readonly Routes[] = [
   hostRoutes,
+  serverRoutes,
   sessionRoutes,
   eventRoutes,
   overviewRoutes,
@@ -38,7 +44,11 @@ export const ROUTES: readonly Routes[] = [
   sandboxRoutes,
   runRoutes,
   runOnceRoutes,
+  jobRoutes,
+  scheduleRoutes,
+  webhookRoutes,
   contextRoutes,
+  variableRoutes,
   fileRoutes,
   fileContentRoutes,
   processRoutes,

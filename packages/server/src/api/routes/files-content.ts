@@ -1,6 +1,12 @@
 import { Readable } from 'node:stream'
 import { DormouseError, hasErrorCode } from '@dormouse/contracts'
-import { fileQuery, fileStatSchema, removeFileQuery, writeFileQuery } from '@dormouse/contracts/http'
+import {
+  fileQuery,
+  fileStatSchema,
+  readFileQuery,
+  removeFileQuery,
+  writeFileQuery,
+} from '@dormouse/contracts/http'
 import type { FileStat } from '@dormouse/engine'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
@@ -8,6 +14,7 @@ import { disconnected } from '../event-stream.ts'
 import { parseRange, type RangeRequest } from '../guest/byte-range.ts'
 import { download } from '../guest/download.ts'
 import { etagOf, fileView, lastModified } from '../guest/file-view.ts'
+import { filesOf } from '../guest/files-of.ts'
 import { bodyPieces, discardBody, useRawBodies } from '../guest/request-body.ts'
 import { upload } from '../guest/upload.ts'
 import { READER_STALL_MS } from '../limits.ts'
@@ -51,7 +58,7 @@ const readFileRoute: Routes = (app, { sandboxes }) => {
           'Takes `Range` (one range of bytes), `If-Range` and `If-None-Match`. If the file changes during the read, the connection ends early.',
         tags,
         params: sandboxParams,
-        querystring: fileQuery,
+        querystring: readFileQuery,
         response: {
           200: { description: 'The bytes.', content: { [OCTETS]: { schema: bytes } } },
           206: { description: 'The bytes of the range.', content: { [OCTETS]: { schema: bytes } } },
@@ -62,14 +69,15 @@ const readFileRoute: Routes = (app, { sandboxes }) => {
     async (request, reply) => {
       const sandbox = sandboxes.get(request.params.id, request.key)
       const signal = disconnected(reply)
-      const { path, ...as } = request.query
+      const { path, wake, ...as } = request.query
+      const access = filesOf(sandbox, wake)
       const look = () =>
-        sandbox.use({ cause: 'file', what: `reading ${path}`, signal }, (guest) => guest.files.stat(path, as))
+        access.use({ cause: 'file', what: `reading ${path}`, signal }, (guest) => guest.files.stat(path, as))
       if (isMatch(request.headers['if-none-match'], await lookIf(request, 'if-none-match', look))) {
         return reply.code(304).send()
       }
       const range = usableRange(request, await lookIf(request, 'if-range', look))
-      const file = await download(sandbox, { path, ...as, range, signal }).catch((error: unknown) => {
+      const file = await download(access, { path, ...as, range, signal }).catch((error: unknown) => {
         if (hasErrorCode(error, 'range_not_satisfiable')) {
           reply.header('content-range', `bytes */${String(error.details['sizeBytes'])}`)
         }

@@ -10,11 +10,12 @@ import {
   statFileQuery,
   watchFilesQuery,
 } from '@dormouse/contracts/http'
-import type { FileStat } from '@dormouse/engine'
+import type { FileStat, SnapshotFiles } from '@dormouse/engine'
 import { z } from 'zod'
 import { negotiate } from '../accept.ts'
 import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
 import { fileView } from '../guest/file-view.ts'
+import { filesOf } from '../guest/files-of.ts'
 import { firstEvent } from '../guest/first-event.ts'
 import { notResumable } from '../guest/not-resumable.ts'
 import { watchFiles } from '../guest/watch-files.ts'
@@ -52,10 +53,10 @@ const statFileRoute: Routes = (app, { sandboxes }) => {
     },
     async (request, reply) => {
       const sandbox = sandboxes.get(request.params.id, request.key)
-      const { path, ...options } = request.query
+      const { path, wake, ...options } = request.query
       const signal = disconnected(reply)
       const work = { cause: 'file', what: `looking at ${path}`, signal } as const
-      return fileView(await sandbox.use(work, (guest) => guest.files.stat(path, options)))
+      return fileView(await filesOf(sandbox, wake).use(work, (guest) => guest.files.stat(path, options)))
     },
   )
 }
@@ -93,17 +94,19 @@ const listFilesRoute: Routes = (app, { sandboxes }) => {
     async (request, reply) => {
       const type = negotiate(request.headers.accept, [JSON_TYPE, NDJSON])
       const sandbox = sandboxes.get(request.params.id, request.key)
-      const { path, ...options } = request.query
+      const { path, wake, ...options } = request.query
       const signal = disconnected(reply)
       const work = { cause: 'file', what: `listing ${path}`, signal } as const
       if (type === JSON_TYPE) {
-        const items = await sandbox.use(work, (guest) =>
+        const items = await filesOf(sandbox, wake).use(work, (guest) =>
           collectEntries(path, guest.files.list(path, { ...options, signal })),
         )
         return { items }
       }
-      const open = notResumable('the listing', (guest) => guest.files.list(path, { ...options, signal }))
-      const { all } = await firstEvent(sandbox.attach(work, open))
+      const open = notResumable('the listing', (guest: { files: SnapshotFiles }) =>
+        guest.files.list(path, { ...options, signal }),
+      )
+      const { all } = await firstEvent(filesOf(sandbox, wake).attach(work, open))
       await sendEvents(request, reply, NDJSON, views(all))
       return reply
     },

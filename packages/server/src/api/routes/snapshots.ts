@@ -147,7 +147,7 @@ const verifySnapshotRoute: Routes = (app, { sandboxes }) => {
   )
 }
 
-const deleteSnapshotRoute: Routes = (app, { sandboxes }) => {
+const deleteSnapshotRoute: Routes = (app, { sandboxes, jobs }) => {
   app.delete(
     '/v1/snapshots/:id',
     {
@@ -155,14 +155,16 @@ const deleteSnapshotRoute: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'deleteSnapshot',
         summary: 'Delete a snapshot',
-        description: 'Refused for the head of a sandbox.',
+        description: 'Refused for the head of a sandbox, and while a job starts sandboxes from it.',
         tags,
         params: snapshotParams,
         response: { 204: nothing('The snapshot was deleted.') },
       },
     },
     async (request, reply) => {
-      await sandboxes.deleteSnapshot(request.params.id, request.key)
+      const { id } = sandboxes.getSnapshot(request.params.id, request.key)
+      jobs.requireUnused(id)
+      await sandboxes.deleteSnapshot(id, request.key)
       return reply.code(204).send()
     },
   )

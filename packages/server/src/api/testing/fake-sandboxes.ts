@@ -125,6 +125,7 @@ export class FakeSandboxes implements SandboxCalls {
       view: () => held.view,
       runningBurrow: () => undefined,
       use: () => Promise.reject(new Error('not here')),
+      guestNow: () => undefined,
       // biome-ignore lint/correctness/useYield: there is nothing to follow.
       attach: async function* () {
         throw new Error('not here')
@@ -133,6 +134,7 @@ export class FakeSandboxes implements SandboxCalls {
       attachRun: async function* () {
         throw new Error('not here')
       },
+      reader: READER,
       explainProcess: async (_processId, event) => event,
       hold: (what, untilMs) => {
         held.holds.push({ what, untilMs })
@@ -175,6 +177,17 @@ export class FakeSandboxes implements SandboxCalls {
       deleteSoon: async () => void this.held.delete(held.view.id),
     }
   }
+}
+
+const READER: SandboxHandle['reader'] = {
+  variables: async () => ({ isLive: false, contexts: [] }),
+  files: {
+    use: () => Promise.reject(new Error('not here')),
+    // biome-ignore lint/correctness/useYield: there is nothing to follow.
+    attach: async function* () {
+      throw new Error('not here')
+    },
+  },
 }
 
 /** What a sandbox says of itself; the same each time. */

@@ -20,6 +20,7 @@ import type { UsageNumbers } from '../../usage/usage.ts'
 import { type AppOptions, createApp } from '../app.ts'
 import type { App } from '../route.ts'
 import type { Health, Services } from '../services.ts'
+import { fakeJobs } from './fake-jobs.ts'
 import { exitAtOnce, FakeRuns, FakeSandboxes } from './fake-sandboxes.ts'
 
 export interface TestApp extends AsyncDisposable {
@@ -146,6 +147,7 @@ function testServices({
     fleet: fakeFleet(),
     templates: fakeTemplates(),
     volumes: fakeVolumes(),
+    jobs: fakeJobs(),
     secrets: fakeSecrets(),
     ports: new PortService({
       rows: new PortRows(database),
@@ -159,6 +161,15 @@ function testServices({
     scrub: { view: () => SCRUB, start: () => ({ ...SCRUB, state: 'running' }) },
     metrics: { contentType: 'text/plain; version=0.0.4', text: async () => 'dormouse_sandboxes 1\n' },
     health: { check: health },
+    server: {
+      report: async () => ({
+        ...{ version: '1.2.3', startedAt: NOW, canRunSandboxes: true, checks: [] },
+        ...{ disk: { freeBytes: 1, totalBytes: 2 }, memory: { freeBytes: 1, totalBytes: 2 } },
+      }),
+      log: async function* () {
+        yield { seq: 0, text: '{"msg":"ready"}' }
+      },
+    },
   }
 }
 
@@ -188,7 +199,8 @@ const NUMBERS: UsageNumbers = {
 }
 const USAGE = {
   ...{ from: NOW, to: NOW, currency: 'EUR', total: NUMBERS },
-  sandboxes: [{ sandboxId: 'sb-2222222222222222', name: 'a,"b"', deleted: true, ...NUMBERS }],
+  keys: [{ keyId: 'key-1', ...NUMBERS }],
+  sandboxes: [{ sandboxId: 'sb-2222222222222222', keyId: 'key-1', name: 'a,"b"', deleted: true, ...NUMBERS }],
 }
 
 function fakeFleet(): Services['fleet'] {

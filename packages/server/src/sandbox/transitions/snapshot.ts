@@ -1,6 +1,7 @@
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
 import type { SnapshotRow } from '../../store/snapshot-rows.ts'
+import { collectVariables } from '../collect-variables.ts'
 import type { Sandbox } from '../sandbox.ts'
 import { requireExists } from '../sandbox-errors.ts'
 import type { StateChange } from '../state-change.ts'
@@ -85,13 +86,13 @@ interface Keep {
 
 async function saveAll(sandbox: Sandbox, burrow: Burrow, { name, isKept, began }: Keep): Promise<SnapshotId> {
   const { row, deps } = sandbox
-  await sandbox.sample()
-  const saved = await saveBurrow(sandbox, burrow, row.state === 'running' ? 'running' : 'frozen').catch(
-    (error) => {
-      sandbox.write({ intent: null })
-      throw error
-    },
-  )
+  const isRunning = row.state === 'running'
+  const asking = isRunning ? collectVariables(sandbox, burrow) : undefined
+  const [variables] = await Promise.all([asking, sandbox.sample()])
+  const saved = await saveBurrow(sandbox, burrow, isRunning ? 'running' : 'frozen').catch((error) => {
+    sandbox.write({ intent: null })
+    throw error
+  })
   const latencyMs = performance.now() - began
   await sandbox.recordOutcome(async () => {
     const snapshot = await saved.snapshot()
@@ -106,9 +107,12 @@ async function saveAll(sandbox: Sandbox, burrow: Burrow, { name, isKept, began }
       newBurrow: saved.burrow === undefined ? null : { burrow: saved.burrow, isContinued: true },
       intent: null,
       entry: { event: 'snapshot', cause: 'asked', latencyMs, bytes: bytesOf(snapshot) },
-      inTransaction: () => deps.snapshots.put(snapshot, { owner: row.owner, name, isKept }),
+      inTransaction: () => {
+        deps.snapshots.put(snapshot, { owner: row.owner, name, isKept })
+        if (variables !== undefined) deps.variables.put(snapshot.id, variables)
+      },
     }
-    if (isAsleep && row.state === 'running') sandbox.move('standby', written)
+    if (isAsleep && isRunning) sandbox.move('standby', written)
     else sandbox.write(written)
     sandbox.dropSnapshotLater(row.head)
   }, saved.burrow)

@@ -1,6 +1,7 @@
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, LimitRestore, Snapshot } from '@dormouse/engine'
 import type { Tier } from '../../store/sandbox-rows.ts'
+import { collectVariables } from '../collect-variables.ts'
 import { endBurrow } from '../end-burrow.ts'
 import type { Sandbox } from '../sandbox.ts'
 import { reasonOf } from '../sandbox-errors.ts'
@@ -25,7 +26,9 @@ export async function standby(
   }
   if (burrow === undefined) throw new DormouseError('internal', 'A running sandbox has no burrow.')
   const began = performance.now()
-  await sandbox.sample()
+  // Paused processes wait for memory and answer nothing.
+  const asking = cause === 'memory_limit' ? undefined : collectVariables(sandbox, burrow)
+  const [variables] = await Promise.all([asking, sandbox.sample()])
   sandbox.move('suspending', { intent: 'standby' })
   const saved = await save(sandbox, burrow, tier === 'frozen' ? 'frozen' : 'gone').catch(async (error) => {
     await sandbox.recordOutcome(() => recordRefusal(sandbox, error))
@@ -48,7 +51,10 @@ export async function standby(
       newBurrow: saved.burrow === undefined ? null : { burrow: saved.burrow, isContinued: true },
       intent: null,
       entry: { event: 'slept', cause, tier: reached, latencyMs, bytes: bytesOf(snapshot) },
-      inTransaction: () => deps.snapshots.put(snapshot, { owner: row.owner, isKept: false }),
+      inTransaction: () => {
+        deps.snapshots.put(snapshot, { owner: row.owner, isKept: false })
+        if (variables !== undefined) deps.variables.put(snapshot.id, variables)
+      },
     })
     sandbox.refusal = undefined
     sandbox.dropSnapshotLater(row.head)

@@ -23,7 +23,11 @@ import { sql as sessions } from './0021-sessions.ts'
 import { sql as images } from './0022-images.ts'
 import { sql as e2bItems } from './0023-e2b-items.ts'
 import { sql as services } from './0024-services.ts'
-import { sql as connections } from './0025-connections.ts'
+import { sql as snapshotVariables } from './0025-snapshot-variables.ts'
+import { sql as connections } from './0026-connections.ts'
+import { sql as jobs } from './jobs-0001-jobs.ts'
+import { sql as schedules } from './jobs-0002-schedules.ts'
+import { sql as webhooks } from './jobs-0003-webhooks.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 import { sql as runRequests } from './journal-0003-run-requests.ts'
@@ -58,7 +62,8 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0022-images', sql: images },
   { name: '0023-e2b-items', sql: e2bItems },
   { name: '0024-services', sql: services },
-  { name: '0025-connections', sql: connections },
+  { name: '0025-snapshot-variables', sql: snapshotVariables },
+  { name: '0026-connections', sql: connections },
 ]
 
 /** journal.db: the events of runs. */
@@ -70,4 +75,11 @@ export const journalMigrations: readonly Migration[] = [
   { name: '0005-code', sql: code },
   { name: '0006-saved-tokens', sql: savedTokens },
   { name: '0007-service-log', sql: serviceLog },
+]
+
+/** jobs.db: jobs with their tasks and results, schedules, events and webhooks. */
+export const jobMigrations: readonly Migration[] = [
+  { name: '0001-jobs', sql: jobs },
+  { name: '0002-schedules', sql: schedules },
+  { name: '0003-webhooks', sql: webhooks },
 ]

@@ -1,0 +1,110 @@
+// Draws the plots of docs/benchmarks.md from bench/results, without measuring anything.
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { median } from './measure.mjs'
+import { drawLines } from './plot.mjs'
+
+/** Sleeps whose median is one point of a line. */
+const WINDOW = 10
+
+/** Each returns what to draw, or undefined while the measurements do not exist. */
+const PLOTS = {
+  'wake-over-heap': wakeOverHeap,
+  'memory-of-forks': memoryOfForks,
+  'latency-over-sleeps': latencyOverSleeps,
+}
+
+export async function drawPlots() {
+  const plots = new URL('../docs/plots/', import.meta.url)
+  await mkdir(plots, { recursive: true })
+  for (const [name, describe] of Object.entries(PLOTS)) {
+    const described = await describe()
+    if (described !== undefined) await writeFile(new URL(`${name}.svg`, plots), drawLines(described))
+  }
+}
+
+/** Tidy heaps of `sleep.mjs`, and scattered ones of `heaps.mjs`, which measures both kinds in one run. */
+async function wakeOverHeap() {
+  const [sleep, heaps] = [await readResult('sleep'), await readResult('heaps')]
+  const tidy = (name, of) => ({
+    name,
+    points: sleep?.resume.sizes.map((size) => [size.heapMB, size[of].answer.p50]),
+  })
+  const either = (name, of) => ({
+    name,
+    points: heaps?.sizes.map(({ heapMB, kinds }) => [heapMB, kinds[of].answer.p50]),
+  })
+  const lines = [
+    tidy('Dormouse', 'ours'),
+    either('Dormouse, scattered heap', 'touched'),
+    tidy('stock CRIU', 'stock'),
+    either('stock CRIU, scattered heap', 'stockTouched'),
+  ].filter(({ points }) => points !== undefined)
+  if (lines.length === 0) return undefined
+  return {
+    title: 'From a sandbox on disk to the first result of a call',
+    xLabel: 'memory of the Python process, MB',
+    yLabel: 'ms, median',
+    xTicks: sleep?.resume.sizes.map(({ heapMB }) => heapMB),
+    lines,
+  }
+}
+
+async function memoryOfForks() {
+  const forks = (await readResult('sleep'))?.fork.saved
+  if (forks === undefined) return undefined
+  const PARENT_MB = 1000
+  const all = (name, of) => ({
+    name,
+    points: forks.map(({ count, perChild }) => [count, (count * perChild[of].p50) / 1e6]),
+  })
+  return {
+    title: 'Memory of n forks of a sandbox with 1 GB',
+    xLabel: 'children, all of which have answered a call',
+    yLabel: 'MB, all children together',
+    lines: [
+      all('their own memory', 'privateDirty'),
+      all('Pss, with their share', 'pss'),
+      {
+        name: 'n copies (computed)',
+        isComputed: true,
+        points: forks.map(({ count }) => [count, count * PARENT_MB]),
+      },
+    ],
+  }
+}
+
+async function latencyOverSleeps() {
+  const cycles = await readResult('cycles')
+  if (cycles?.samples === undefined) return undefined
+  const line = (name, of) => {
+    const samples = cycles.samples[of].map((ms, index) => [index + 1, ms])
+    const points = []
+    for (let at = 0; at + WINDOW <= samples.length; at += WINDOW)
+      points.push([at + WINDOW / 2, median(samples.slice(at, at + WINDOW).map(([, ms]) => ms))])
+    return { name, samples, points }
+  }
+  const { length } = cycles.samples.resume
+  return {
+    title: `${length} sleeps and wakes of one sandbox`,
+    xLabel: `sleep; each line is the median of ${WINDOW}`,
+    yLabel: 'ms',
+    xTicks: [0, 1, 2, 3, 4, 5].map((fifth) => Math.round((fifth * length) / 5)),
+    lines: [
+      line('wake, call', 'resume'),
+      line('wake, checked result', 'answer'),
+      line('sleep, call', 'standby'),
+    ],
+  }
+}
+
+async function readResult(name) {
+  try {
+    return JSON.parse(await readFile(new URL(`results/${name}.json`, import.meta.url), 'utf8')).result
+  } catch (error) {
+    if (error.code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await drawPlots()

@@ -1,0 +1,319 @@
+/*
+ * dormouse-files BASE COUNT LAYERS MOUNT_POINT USER stat|link PATH
+ * dormouse-files BASE COUNT LAYERS MOUNT_POINT USER list PATH DEPTH ENTRIES_MAX
+ * dormouse-files BASE COUNT LAYERS MOUNT_POINT USER read PATH OFFSET LENGTH
+ *
+ * Shows files of a snapshot that no burrow runs on. Standard input names its layers, top first, each with a NUL after
+ * it, relative to the directory LAYERS or absolute. MOUNT_POINT is an empty directory to mount them on, in a mount
+ * namespace of this process. A relative PATH starts at the home directory of USER.
+ *
+ * A sandbox made these files. The process that looks at them is root of a user namespace whose ids start at BASE, its
+ * root is the view of the layers, it has no network, and the only capability it keeps is to read everything there. So a
+ * link leads nowhere but into the snapshot. It opens directories and regular files only, and the mount has no devices.
+ *
+ * Prints records of strings that end with a NUL: `ok`, the beginnings of /etc/passwd and /etc/group, then for each file
+ * `TYPE MODE UID GID SIZE MODIFIED_MS`, its path, and the target of a link. After the record of `read` come the bytes.
+ * A failure prints `error ERRNO` instead of `ok`.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "capabilities.h"
+#include "layer-tree.h"
+#include "namespaces.h"
+#include "report.h"
+
+/* What names of users and groups are taken from. */
+#define ACCOUNTS_BYTES (256 * 1024)
+/* A directory is sorted in memory; larger ones are refused, as in the agent. */
+#define DIRECTORY_MAX 200000
+#define MEMORY_BYTES (256ul << 20)
+#define CPU_SECONDS 20
+#define CHUNK_BYTES (128 * 1024)
+
+static long entries_left;
+
+static noreturn void answer_error(int error)
+{
+    printf("error %d%c", error, 0);
+    exit(fflush(stdout) ? 1 : 0);
+}
+
+static uint64_t number(const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno || *text < '0' || *text > '9' || *end)
+        refuse("not a number: %s", text);
+    return value;
+}
+
+static struct names read_layers(void)
+{
+    struct names layers = {0};
+    char *record = NULL;
+    size_t capacity = 0;
+    while (getdelim(&record, &capacity, '\0', stdin) != -1) {
+        layers.items = reallocarray(layers.items, layers.count + 1, sizeof(*layers.items));
+        char *copy = strdup(record);
+        if (!layers.items || !copy)
+            fail("input");
+        layers.items[layers.count++] = copy;
+    }
+    free(record);
+    if (ferror(stdin) || layers.count == 0)
+        refuse("input: no layers");
+    return layers;
+}
+
+/* The beginning of a file as text, empty when there is none. */
+static char *read_start(const char *path)
+{
+    char *text = calloc(1, ACCOUNTS_BYTES + 1);
+    if (!text)
+        fail("memory");
+    struct stat stat;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd == -1)
+        return text;
+    size_t length = 0;
+    if (!fstat(fd, &stat) && S_ISREG(stat.st_mode))
+        for (ssize_t count; length < ACCOUNTS_BYTES; length += (size_t)count)
+            if ((count = read(fd, text + length, ACCOUNTS_BYTES - length)) <= 0)
+                break;
+    close(fd);
+    for (size_t i = 0; i < length; i++)
+        if (!text[i])
+            text[i] = '\n';
+    return text;
+}
+
+/* The sixth field of the user's line. */
+static void find_home(const char *passwd, const char *user, char home[PATH_MAX])
+{
+    size_t length = strlen(user);
+    strcpy(home, "/");
+    for (const char *line = passwd; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
+        if (strncmp(line, user, length) || line[length] != ':')
+            continue;
+        const char *field = line;
+        for (int i = 0; i < 5 && field; i++)
+            field = (field = strpbrk(field, ":\n")) && *field == ':' ? field + 1 : NULL;
+        size_t size = field ? strcspn(field, ":\n") : 0;
+        if (size > 0 && size < PATH_MAX && *field == '/')
+            snprintf(home, PATH_MAX, "%.*s", (int)size, field);
+        return;
+    }
+}
+
+static const char *type_of(mode_t mode)
+{
+    switch (mode & S_IFMT) {
+    case S_IFREG: return "file";
+    case S_IFDIR: return "directory";
+    case S_IFLNK: return "symlink";
+    case S_IFIFO: return "fifo";
+    case S_IFSOCK: return "socket";
+    default: return "device";
+    }
+}
+
+static void print_entry(int directory, const char *name, const char *path, const struct stat *stat)
+{
+    char target[PATH_MAX] = "";
+    if (S_ISLNK(stat->st_mode)) {
+        ssize_t length = readlinkat(directory, name, target, sizeof(target) - 1);
+        target[length > 0 ? length : 0] = '\0';
+    }
+    long long modified = (long long)stat->st_mtim.tv_sec * 1000 + stat->st_mtim.tv_nsec / 1000000;
+    printf("%s %u %u %u %lld %lld%c%s%c%s%c", type_of(stat->st_mode), stat->st_mode & 07777, stat->st_uid, stat->st_gid,
+           (long long)stat->st_size, modified, 0, path, 0, target, 0);
+}
+
+static void show_stat(const char *path, bool follows)
+{
+    struct stat stat;
+    if (fstatat(AT_FDCWD, path, &stat, follows ? 0 : AT_SYMLINK_NOFOLLOW))
+        answer_error(errno);
+    print_entry(AT_FDCWD, path, path, &stat);
+}
+
+static int by_name(const void *one, const void *other)
+{
+    return strcmp(*(char *const *)one, *(char *const *)other);
+}
+
+static char **sorted_names(int fd, size_t *count)
+{
+    DIR *directory = fdopendir(CHECK(dup(fd), "dup"));
+    char **names = NULL;
+    size_t room = 0;
+    *count = 0;
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+            continue;
+        if (*count == DIRECTORY_MAX)
+            answer_error(E2BIG);
+        if (*count == room) {
+            room = room ? room * 2 : 64;
+            names = reallocarray(names, room, sizeof(*names));
+        }
+        if (!names || !(names[*count] = strdup(entry->d_name)))
+            answer_error(ENOMEM);
+        (*count)++;
+    }
+    if (directory)
+        closedir(directory);
+    if (*count)
+        qsort(names, *count, sizeof(*names), by_name);
+    return names;
+}
+
+/* In name order, directories before their contents. Closes `fd`. */
+static void list(int fd, const char *path, long depth)
+{
+    size_t count;
+    char **names = sorted_names(fd, &count);
+    for (size_t i = 0; i < count; i++) {
+        char *below;
+        struct stat stat;
+        if (entries_left == 0 || fstatat(fd, names[i], &stat, AT_SYMLINK_NOFOLLOW))
+            continue;
+        entries_left--;
+        if (asprintf(&below, "%s/%s", strcmp(path, "/") ? path : "", names[i]) == -1)
+            fail("memory");
+        print_entry(fd, names[i], below, &stat);
+        if (S_ISDIR(stat.st_mode) && depth > 1) {
+            int next = openat(fd, names[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            if (next != -1)
+                list(next, below, depth - 1);
+        }
+        free(below);
+        free(names[i]);
+    }
+    free(names);
+    close(fd);
+}
+
+static void print_file(const char *path, uint64_t offset, uint64_t length)
+{
+    struct stat stat;
+    /* Looked at before it is opened: opening a pipe of the sandbox would wait for a writer, or end one that waits. */
+    if (fstatat(AT_FDCWD, path, &stat, 0))
+        answer_error(errno);
+    if (!S_ISREG(stat.st_mode))
+        answer_error(EISDIR);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd == -1)
+        answer_error(errno);
+    printf("ok%c%c%c", 0, 0, 0);
+    print_entry(AT_FDCWD, path, path, &stat);
+    static char chunk[CHUNK_BYTES];
+    while (length > 0) {
+        size_t wanted = length < sizeof(chunk) ? (size_t)length : sizeof(chunk);
+        ssize_t count = CHECK(pread(fd, chunk, wanted, (off_t)offset), "read");
+        if (count == 0)
+            break;
+        if (fwrite(chunk, 1, (size_t)count, stdout) != (size_t)count)
+            fail("write");
+        offset += (uint64_t)count;
+        length -= (uint64_t)count;
+    }
+}
+
+static void look(int argc, char **argv)
+{
+    const char *user = argv[5], *action = argv[6];
+    char *passwd = read_start("/etc/passwd"), *group = read_start("/etc/group");
+    char home[PATH_MAX], path[2 * PATH_MAX];
+    find_home(passwd, user, home);
+    if (strlen(argv[7]) >= PATH_MAX)
+        answer_error(ENAMETOOLONG);
+    snprintf(path, sizeof(path), "%s%s%s", argv[7][0] == '/' ? "" : home, argv[7][0] == '/' ? "" : "/", argv[7]);
+    if (!strcmp(action, "read") && argc == 10) {
+        print_file(path, number(argv[8]), number(argv[9]));
+        return;
+    }
+    int fd = -1;
+    bool lists = !strcmp(action, "list") && argc == 10;
+    struct stat stat;
+    if (fstatat(AT_FDCWD, path, &stat, strcmp(action, "link") ? 0 : AT_SYMLINK_NOFOLLOW))
+        answer_error(errno);
+    if (lists && (fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) == -1)
+        answer_error(errno);
+    printf("ok%c%s%c%s%c", 0, passwd, 0, group, 0);
+    if (!lists) {
+        show_stat(path, strcmp(action, "link"));
+        return;
+    }
+    /* Without a slash at the end, so that paths below are joined with one. */
+    for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--)
+        path[end - 1] = '\0';
+    entries_left = (long)number(argv[9]);
+    list(fd, path, (long)number(argv[8]));
+}
+
+static void bound_self(void)
+{
+    const struct rlimit memory = {MEMORY_BYTES, MEMORY_BYTES}, cpu = {CPU_SECONDS, CPU_SECONDS}, none = {0, 0};
+    CHECK(setrlimit(RLIMIT_AS, &memory), "limit memory");
+    CHECK(setrlimit(RLIMIT_CPU, &cpu), "limit cpu");
+    CHECK(setrlimit(RLIMIT_CORE, &none), "limit core");
+    CHECK(setrlimit(RLIMIT_NPROC, &none), "limit processes");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 8)
+        refuse("usage: dormouse-files BASE COUNT LAYERS MOUNT_POINT USER stat|link|list|read PATH [NUMBER NUMBER]");
+    CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL), "pdeathsig");
+    struct names layers = read_layers(), none = {0};
+    CHECK(unshare(CLONE_NEWNS), "new mount namespace");
+    CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "make mounts private");
+    CHECK(chdir(argv[3]), "enter layers");
+    int view = open_view(argv[4], &layers, &none), mapped[2];
+    CHECK(pipe2(mapped, O_CLOEXEC), "pipe");
+    pid_t child = fork_into(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS, 0);
+    if (child > 0) {
+        map_ids(child, (uint32_t)number(argv[1]), (uint32_t)number(argv[2]));
+        CHECK(write(mapped[1], "1", 1), "start");
+        int status;
+        while (waitpid(child, &status, 0) == -1)
+            if (errno != EINTR)
+                fail("wait");
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    }
+    char go;
+    close(mapped[1]);
+    if (read(mapped[0], &go, 1) != 1)
+        _exit(1);
+    become_inner_root();
+    CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL), "pdeathsig");
+    CHECK(fchdir(view), "enter view");
+    CHECK(chroot("."), "chroot");
+    close(view);
+    static const int KEPT[] = {CAP_DAC_READ_SEARCH};
+    if (!keep_capabilities(capability_mask(KEPT, 1)))
+        fail("drop capabilities");
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
+    bound_self();
+    look(argc, argv);
+    if (fflush(stdout))
+        fail("write");
+    return 0;
+}

@@ -1,0 +1,64 @@
+import type { ServerConfig } from '../config/config.ts'
+import type { EventFeed } from '../fleet/event-feed.ts'
+import type { Closing } from '../host/closing.ts'
+import { JobService } from '../jobs/job-service.ts'
+import type { RunService } from '../runs/run-service.ts'
+import { ScheduleService } from '../schedules/schedule-service.ts'
+import { defaultNetwork, type OpenedSandboxes } from './open-sandboxes.ts'
+import type { Stores } from './open-stores.ts'
+
+export interface OpenJobs {
+  readonly config: ServerConfig
+  readonly stores: Stores
+  readonly opened: OpenedSandboxes
+  readonly runs: RunService
+  readonly feed: EventFeed
+}
+
+export interface OpenedJobs {
+  readonly jobs: JobService
+  readonly schedules: ScheduleService
+  /** Continues with what an earlier server left. Pre: sandboxes and runs are recovered. */
+  start(): Promise<void>
+  /** Begins nothing more. */
+  stop(): void
+}
+
+/** Jobs, and schedules that start them. */
+export function openJobs(options: OpenJobs, closing: Closing): OpenedJobs {
+  const { stores, opened, runs } = options
+  const { access, service, deps } = opened
+  const jobs = openJobService(options, closing)
+  const schedules = closing.use(
+    new ScheduleService({
+      ...{ rows: stores.schedules, clock: deps.clock, log: deps.log, sandboxes: service, runs, jobs },
+      findKey: (keyId) => access.find(keyId),
+    }),
+  )
+  return {
+    jobs,
+    schedules,
+    start: async () => {
+      await jobs.open()
+      schedules.open()
+    },
+    stop: () => {
+      schedules.stop()
+      jobs.stop()
+    },
+  }
+}
+
+function openJobService({ config, stores, opened, runs, feed }: OpenJobs, closing: Closing): JobService {
+  const { access, ceilings, service, deps } = opened
+  return closing.use(
+    new JobService({
+      ...{ ...config.jobs, runs, rows: stores.jobs, tasks: stores.tasks, sandboxes: service },
+      ...{ clock: deps.clock, log: deps.log },
+      defaultLimits: ({ keyId }) => ceilings.defaultLimits(keyId),
+      defaultNetwork: defaultNetwork(config),
+      findKey: (keyId) => access.find(keyId),
+      onJob: (type, job, owner) => feed.publish({ type, owner, data: () => ({ ...job }) }),
+    }),
+  )
+}

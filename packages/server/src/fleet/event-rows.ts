@@ -1,0 +1,82 @@
+import type { SandboxId } from '@dormouse/contracts'
+import { KEPT_EVENT_TYPES, type ServerEventAnswer } from '@dormouse/contracts/http'
+import type { Database } from '../store/database.ts'
+import type { SqlValue } from '../store/statement.ts'
+
+/** An event as it is on disk. */
+export interface StoredEvent {
+  readonly seq: number
+  readonly type: Exclude<ServerEventAnswer['type'], 'gap'>
+  readonly owner: string | undefined
+  readonly sandboxId: SandboxId | undefined
+  readonly atMs: number
+  readonly data: Record<string, unknown>
+}
+
+/** Changes of a sandbox's view and samples are not kept: a reader that comes back reads the lists. */
+const KEPT: ReadonlySet<string> = new Set(KEPT_EVENT_TYPES)
+/** How many events are kept on disk. About 400 bytes each. */
+const ROWS_MAX = 10_000
+/** Old rows are deleted once for so many new ones. */
+const PRUNE_EVERY = 500
+
+/** The table `events`. */
+export class EventRows {
+  readonly #db: Database
+  #sincePrune = PRUNE_EVERY
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  isKept(type: string): boolean {
+    return KEPT.has(type)
+  }
+
+  /** Writes events and, in the same transaction, what follows from them. Survives `kill -9`, perhaps not a power cut. */
+  append(events: readonly StoredEvent[], inTransaction?: (event: StoredEvent) => void): void {
+    this.#db.transactionWithoutSync(() => {
+      const insert = this.#db.prepare<SqlValue[]>(
+        'INSERT OR IGNORE INTO events (seq, type, owner, sandbox_id, at, data) VALUES (?, ?, ?, ?, ?, ?)',
+      )
+      for (const event of events) {
+        const { seq, type, owner, sandboxId, atMs, data } = event
+        insert.run(seq, type, owner ?? null, sandboxId ?? null, atMs, JSON.stringify(data))
+        inTransaction?.(event)
+      }
+      this.#sincePrune += events.length
+      if (this.#sincePrune >= PRUNE_EVERY) this.#prune()
+    })
+  }
+
+  /** The newest, oldest first. */
+  newest(limit: number): StoredEvent[] {
+    return this.#db
+      .prepare<
+        [number],
+        {
+          seq: number
+          type: StoredEvent['type']
+          owner: string | null
+          sandbox_id: SandboxId | null
+          at: number
+          data: string
+        }
+      >('SELECT * FROM events ORDER BY seq DESC LIMIT ?')
+      .all(limit)
+      .reverse()
+      .map(({ seq, type, owner, sandbox_id: sandboxId, at: atMs, data }) => ({
+        ...{ seq, type, atMs, owner: owner ?? undefined, sandboxId: sandboxId ?? undefined },
+        data: JSON.parse(data) as Record<string, unknown>,
+      }))
+  }
+
+  #prune(): void {
+    this.#sincePrune = 0
+    this.#db
+      .prepare<[number]>(
+        'DELETE FROM events WHERE seq <= (SELECT seq FROM events ORDER BY seq DESC LIMIT 1 OFFSET ?)',
+      )
+      .run(ROWS_MAX)
+  }
+}

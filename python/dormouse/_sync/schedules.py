@@ -1,0 +1,73 @@
+# Written by tools/make_sync.py from _async/schedules.py: change that one.
+"""Runs, jobs and requests at the times of a cron expression."""
+
+from __future__ import annotations
+
+from typing import Any, List, Mapping, Optional
+
+from .._json import decode, decode_all, given
+from .._paths import path_part
+from .._schedules import Firing, Schedule
+from .http import Http
+
+
+class Schedules:
+    """Runs, jobs and requests at the times of a cron expression. An `action` is a mapping as the HTTP API has it."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def create(
+        self,
+        name: str,
+        cron: str,
+        action: Mapping[str, Any],
+        *,
+        timezone: Optional[str] = None,
+        missed: Optional[str] = None,
+        enabled: Optional[bool] = None,
+    ) -> Schedule:
+        """`action` has a `type`: "run" with `sandbox` and `code`, "job" with `job`, "request" with `sandbox` and `port`.
+
+        `missed` says what happens with times that passed while the server was down: "skip", or "once" for the latest.
+        """
+        how = given(timezone=timezone, missed=missed, enabled=enabled)
+        body = {"name": name, "cron": cron, "action": action, **how}
+        return decode(Schedule, self._http.json("POST", "/v1/schedules", body=body))
+
+    def list(self) -> List[Schedule]:
+        return decode_all(Schedule, self._http.pages("/v1/schedules"))
+
+    def get(self, name: str) -> Schedule:
+        return decode(Schedule, self._http.json("GET", _path(name)))
+
+    def update(
+        self,
+        name: str,
+        *,
+        cron: Optional[str] = None,
+        timezone: Optional[str] = None,
+        missed: Optional[str] = None,
+        enabled: Optional[bool] = None,
+        action: Optional[Mapping[str, Any]] = None,
+    ) -> Schedule:
+        """Times that pass while it is off are not missed."""
+        body = given(cron=cron, timezone=timezone, missed=missed, enabled=enabled, action=action)
+        return decode(Schedule, self._http.json("PATCH", _path(name), body=body))
+
+    def delete(self, name: str) -> None:
+        """What it has started continues."""
+        self._http.json("DELETE", _path(name))
+
+    def fire(self, name: str) -> Firing:
+        """Fires it now, beside its times."""
+        return decode(Firing, self._http.json("POST", f"{_path(name)}/fire", body={}))
+
+    def firings(self, name: str) -> List[Firing]:
+        """The latest 100, newest first."""
+        answer = self._http.json("GET", f"{_path(name)}/firings")
+        return decode_all(Firing, answer["items"])
+
+
+def _path(name: str) -> str:
+    return f"/v1/schedules/{path_part(name)}"

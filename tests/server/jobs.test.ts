@@ -1,0 +1,221 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { ServerProcess } from './server-process.ts'
+
+let server: ServerProcess
+beforeAll(async () => {
+  server = await ServerProcess.start({ jobs: { maxTasks: 2 } })
+})
+afterAll(() => server?.cleanUp())
+afterEach(async () => {
+  // What a failed test leaves must not take the places of the next one.
+  for (const { id, finishedAt } of (await server.ok('/v1/jobs')).items) {
+    await server.ok(`/v1/jobs/${id}/cancel`, { json: {} })
+    if (finishedAt === undefined) await events(id)
+  }
+  await server.clear()
+})
+
+// biome-ignore lint/suspicious/noExplicitAny: tests compare answers, they do not build on them
+type Json = any
+
+const create = (json: object): Promise<Json> => server.ok('/v1/jobs', { json })
+const get = (id: string): Promise<Json> => server.ok(`/v1/jobs/${id}`)
+const sandboxes = async () => (await server.ok('/v1/sandboxes')).items as Json[]
+
+/** All events of a job until its end. */
+async function events(id: string, query = ''): Promise<Json[]> {
+  const response = await fetch(`${server.url}/v1/jobs/${id}/events${query}`, {
+    headers: { authorization: `Bearer ${server.key}` },
+    signal: AbortSignal.timeout(120_000),
+  })
+  const lines = (await response.text()).split('\n').filter((line) => line !== '')
+  return lines.map((line) => JSON.parse(line))
+}
+
+async function tasks(id: string, query = ''): Promise<Json[]> {
+  const items: Json[] = []
+  for (let after: number | undefined = -1; after !== undefined; ) {
+    const page: Json = await server.ok(`/v1/jobs/${id}/tasks?results=true&limit=500&after=${after}${query}`)
+    items.push(...page.items)
+    after = page.nextAfter
+  }
+  return items
+}
+
+const until = (id: string, state: string) =>
+  expect.poll(async () => (await get(id)).state, { timeout: 60_000, interval: 50 }).toBe(state)
+
+test('a job of 2,000 inputs keeps each result at its index, and every task ends once', async () => {
+  const inputs = Array.from({ length: 2_000 }, (_, index) => index)
+  const { id } = await create({ code: 'item * item', inputs, isolation: 'worker', concurrency: 2 })
+  // As many as show the order: all of them would take as long as the rest of this file.
+  await expect
+    .poll(async () => (await get(id)).tasks.succeeded, { timeout: 100_000 })
+    .toBeGreaterThanOrEqual(100)
+  await server.ok(`/v1/jobs/${id}/cancel`, { json: {} })
+  const seen = await events(id)
+  expect(seen.map(({ seq }) => seq)).toEqual(Array.from({ length: 2_001 }, (_, index) => index + 1))
+  const { succeeded, cancelled } = seen.at(-1).job.tasks
+  expect(succeeded + cancelled).toBe(2_000)
+  const all = await tasks(id)
+  expect(all.map(({ index }) => index)).toEqual(inputs)
+  for (const { index, state, result } of all)
+    if (state === 'succeeded') expect(Number(result.text)).toBe(index ** 2)
+  expect(all.filter(({ state }) => state === 'succeeded')).toHaveLength(succeeded)
+  expect(await sandboxes()).toEqual([])
+}, 120_000)
+
+describe('a task', () => {
+  test('has a sandbox of its own, which starts with the state that a sandbox had at the request', async () => {
+    const parent = await server.ok('/v1/sandboxes', { json: { name: 'parent', idleTimeoutMs: 0 } })
+    await server.run('parent', 'seen = ["parent"]')
+    const { id, origin } = await create({
+      code: 'seen.append(item); seen',
+      inputs: ['a', 'b', 'c'],
+      sandbox: 'parent',
+    })
+    expect(origin.sandboxId).toBe(parent.id)
+    await server.run('parent', 'seen = "changed"')
+    await events(id)
+    const texts = (await tasks(id)).map(({ result }) => result.text)
+    expect(texts).toEqual(["['parent', 'a']", "['parent', 'b']", "['parent', 'c']"])
+    expect((await sandboxes()).map((one) => one.id)).toEqual([parent.id])
+    // The head of the parent, which no longer belongs to the job.
+    expect((await server.ok('/v1/snapshots')).items.filter(({ name }: Json) => name !== undefined)).toEqual(
+      [],
+    )
+  })
+
+  test('may be a command, which finds its input and its numbers in the environment', async () => {
+    const command = 'echo "$item,$DORMOUSE_TASK_INDEX,$DORMOUSE_TASK_ATTEMPT"; test "$item" != "it\'s"'
+    const { id } = await create({ command, inputs: [{ a: [1] }, "it's"] })
+    await events(id)
+    expect(await tasks(id)).toMatchObject([
+      { state: 'succeeded', result: { stdout: '{"a":[1]},0,1\n', exitCode: 0 } },
+      { state: 'failed', reason: 'failed', message: 'exit code 1', result: { stdout: "it's,1,1\n" } },
+    ])
+  })
+
+  test('that fails runs again, after a pause, as often as asked', async () => {
+    const code = [
+      'import os',
+      'attempt = int(os.environ["DORMOUSE_TASK_ATTEMPT"])',
+      'if attempt <= item: raise ValueError(attempt)',
+      'attempt',
+    ].join('\n')
+    const [retries, backoffMs] = [2, 20]
+    const retry = { retries, backoffMs }
+    const { id } = await create({ code, inputs: [0, 1, 2, 3], retry })
+    await events(id)
+    expect(await tasks(id)).toMatchObject([
+      { state: 'succeeded', attempts: 1, result: { text: '1' } },
+      { state: 'succeeded', attempts: 2, result: { text: '2' } },
+      { state: 'succeeded', attempts: 3, result: { text: '3' } },
+      { state: 'failed', attempts: 3, reason: 'failed', message: 'ValueError: 3' },
+    ])
+  })
+
+  test('that takes too long, or too much memory, fails and does not disturb the others', async () => {
+    const code = 'import time\nif item == 1: time.sleep(600)\nif item == 2: x = bytearray(10**9)\nitem'
+    const { id } = await create({
+      ...{ code, inputs: [0, 1, 2, 3], timeoutMs: 8_000, isolation: 'worker' },
+      limits: { memoryBytes: 256 * 2 ** 20 },
+    })
+    await events(id)
+    const all = await tasks(id)
+    expect(all.map(({ state }) => state)).toEqual(['succeeded', 'failed', 'failed', 'succeeded'])
+    expect(all[1]).toMatchObject({ reason: 'timed_out' })
+    expect(['out_of_memory', 'failed']).toContain(all[2].reason)
+    expect(await sandboxes()).toEqual([])
+  })
+
+  test('cannot begin when there is no such template, and says so', async () => {
+    const { id } = await create({ code: '1', inputs: [1], template: 'missing' })
+    await events(id)
+    expect(await tasks(id)).toMatchObject([{ state: 'failed', reason: 'refused' }])
+  })
+})
+
+test('a cancelled job stops its tasks, starts no others, keeps results, and leaves no sandbox', async () => {
+  const code = 'import time\nif item > 0: time.sleep(600)\nitem'
+  const { id } = await create({ code, inputs: [0, 1, 2, 3, 4], concurrency: 2 })
+  await expect
+    .poll(async () => (await get(id)).tasks, { timeout: 60_000 })
+    .toMatchObject({ succeeded: 1, running: 2 })
+  expect((await server.call(`/v1/jobs/${id}`, { method: 'DELETE' })).status).toBe(409)
+  expect(await server.ok(`/v1/jobs/${id}/cancel`, { json: {} })).toMatchObject({ state: 'cancelling' })
+  await until(id, 'cancelled')
+  expect((await get(id)).tasks).toEqual({ queued: 0, running: 0, succeeded: 1, failed: 0, cancelled: 4 })
+  expect(await sandboxes()).toEqual([])
+  expect(await events(id, '?after=4')).toMatchObject([
+    { seq: 5, type: 'task' },
+    { seq: 6, type: 'end' },
+  ])
+  expect((await server.call(`/v1/jobs/${id}`, { method: 'DELETE' })).status).toBe(204)
+  expect((await server.call(`/v1/jobs/${id}`)).status).toBe(404)
+})
+
+test('tasks of a job with a higher priority start first', async () => {
+  const slow = await create({ code: 'import time; time.sleep(2)', inputs: [1, 2], concurrency: 2 })
+  await expect.poll(async () => (await get(slow.id)).tasks.running, { timeout: 60_000 }).toBe(2)
+  const low = await create({ code: '1', inputs: [1, 2], priority: -1 })
+  const high = await create({ code: '1', inputs: [1, 2], priority: 5 })
+  await Promise.all([events(low.id), events(high.id)])
+  const starts = async (id: string) => (await tasks(id)).map(({ startedAt }) => Date.parse(startedAt))
+  expect(Math.max(...(await starts(high.id)))).toBeLessThanOrEqual(Math.min(...(await starts(low.id))))
+})
+
+test('a request that is repeated with its key starts nothing', async () => {
+  const request = { code: 'item', inputs: [1], idempotencyKey: 'once' }
+  const first = await create(request)
+  const again = await server.call('/v1/jobs', { json: request })
+  expect([again.status, again.body.id]).toEqual([200, first.id])
+  const other = await server.call('/v1/jobs', { json: { ...request, inputs: [2] } })
+  expect(other.body.error.code).toBe('idempotency_mismatch')
+  await events(first.id)
+})
+
+test('kill -9 of the server: each task ran, and its result is recorded once', async () => {
+  await server.ok('/v1/volumes', { json: { name: 'outside' } })
+  const count = 24
+  const code = [
+    'import os, time',
+    // One file for each attempt that began: what happened outside of the server's records.
+    'open(f"/data/{item}.{os.environ[\'DORMOUSE_TASK_ATTEMPT\']}", "x").close()',
+    'time.sleep(0.2)',
+    'item',
+  ].join('\n')
+  const volumes = [{ volume: 'outside', path: '/data' }]
+  const inputs = Array.from({ length: count }, (_, index) => index)
+  const { id } = await create({ code, inputs, concurrency: 2, volumes })
+  const early: Json[] = []
+  for (const wanted of [3, 9, 15]) {
+    await expect
+      .poll(async () => (await get(id)).tasks.succeeded, { interval: 20, timeout: 30_000 })
+      .toBeGreaterThanOrEqual(wanted)
+    early.push(...(await tasks(id, '&state=succeeded')))
+    await server.kill()
+    await server.begin()
+  }
+  const all = await events(id)
+  expect(all.at(-1).job).toMatchObject({ state: 'finished', tasks: { succeeded: count, failed: 0 } })
+  const ended = all.slice(0, -1)
+  expect(ended.map(({ seq }) => seq)).toEqual(inputs.map((index) => index + 1))
+  expect(ended.map(({ task }) => task.index).sort((a, b) => a - b)).toEqual(inputs)
+  const final = await tasks(id)
+  expect(final.map(({ result }) => result.text)).toEqual(inputs.map(String))
+  // A result that was recorded once is never another one later.
+  for (const task of early) expect(final[task.index]).toEqual(task)
+  await server.ok('/v1/sandboxes', { json: { name: 'reader', volumes } })
+  const files: string[] = JSON.parse(
+    await server.run('reader', 'import os, json; print(json.dumps(os.listdir("/data")))'),
+  )
+  for (const { index, attempts } of final) {
+    const began = files
+      .filter((file) => file.startsWith(`${index}.`))
+      .map((file) => Number(file.split('.')[1]))
+    expect(began.length).toBeGreaterThanOrEqual(1)
+    // The recorded attempt began, and no attempt began after it.
+    expect(Math.max(...began)).toBe(attempts)
+  }
+}, 120_000)
