@@ -86,12 +86,12 @@ async function describeRun({ data }) {
 }
 
 /**
- * Prints the measurements. Unless this is a dry run, also writes them to bench/results and between their markers in
- * docs/benchmarks.md.
+ * Prints the measurements. Unless this is a dry run, also writes them to bench/results and between the markers with
+ * this name in docs/benchmarks.md. `program` is the benchmark, if it has another name.
  */
-export async function report({ name, options, result, text }) {
+export async function report({ name, program = name, options, result, text }) {
   const run = await describeRun(options)
-  const command = ['node', `bench/${name}.mjs`, ...process.argv.slice(2)].join(' ')
+  const command = ['node', `bench/${program}.mjs`, ...process.argv.slice(2)].join(' ')
   const machine = `${run.cpus} × ${run.cpu}, ${Math.round(run.memoryBytes / 1024 ** 3)} GiB, ${run.fileSystem}`
   const versions = `Linux ${run.linux}, Node ${run.node}, CRIU ${run.criu}, commit ${run.commit}`
   const page = wrapProse(`${text}\n\n${run.date.slice(0, 10)}, ${machine}, ${versions}.\n\`${command}\``)

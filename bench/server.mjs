@@ -33,6 +33,7 @@ const HEAP =
   'import numpy; heap = numpy.random.default_rng(1).integers(0, 255, 1_000_000_000, dtype=numpy.uint8)'
 
 const stateDir = await mkdtemp(join(options.data, 'bench-'))
+const layout = new Layout(stateDir, options.data)
 const server = await startServer(stateDir, options.data)
 try {
   const client = clientOf(server)
@@ -44,7 +45,14 @@ try {
     bursts: await measureBursts({ client, bursts: times.bursts }),
     runOnce: await measureRunOnce({ client, count: times.runOnce }),
     crowd: await measureCrowd({
-      ...{ client, server, count: times.crowd, clients: Number(options.clients), rounds: times.rounds },
+      ...{
+        client,
+        server,
+        layout,
+        count: times.crowd,
+        clients: Number(options.clients),
+        rounds: times.rounds,
+      },
     }),
   }
   await report({ name: 'server', options, result, text: describe(result) })
@@ -52,7 +60,7 @@ try {
 } finally {
   server.child.kill('SIGTERM')
   await once(server.child, 'exit')
-  await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
+  await removeState({ dataDir: options.data, stateDir, layout })
 }
 
 async function timed(work) {
@@ -143,6 +151,8 @@ function describe({ hot, frozen, stored, create, bursts, runOnce, crowd }) {
   const memory = `server memory ${megabytes(crowd.residentBefore)} MB when all were asleep, ${rounds.join(', ')} after each round of wakes`
   const live = `live heap ${megabytes(crowd.heapBefore)} MB before and ${megabytes(crowd.heapAfter)} MB after`
   const rate = (crowd.count / Math.min(...crowd.roundMs)) * 1000
-  const rates = `Ten at a time, ${runOnce.together.perSecond.toFixed(1)} runs in new sandboxes per second (goal: 30); ${rate.toFixed(1)} stored sandboxes woken and stored again per second (goal: 45).`
-  return `${timesTable(rows)}\n\n${rates}\n\nThe ${crowd.count} sandboxes: ${crowd.errors} errors; ${crowd.roundMs.map(ms).join(', ')} ms for each round; ${memory}; ${live}.`
+  const rates = `Ten at a time, ${runOnce.together.perSecond.toFixed(1)} runs in new sandboxes per second (goal: 30); ${rate.toFixed(1)} stored sandboxes woken per second (goal: 45).`
+  const mean = (of) => (crowd.cpu.reduce((sum, round) => sum + of(round), 0) / crowd.cpu.length).toFixed(1)
+  const cpu = `CPU time of one of these wakes: ${mean(({ server }) => server)} ms in the server, ${mean(({ burrows }) => burrows)} ms in the sandbox and in what restores it.`
+  return `${timesTable(rows)}\n\n${rates} ${cpu}\n\nThe ${crowd.count} sandboxes: ${crowd.errors} errors; ${crowd.roundMs.map(ms).join(', ')} ms for each round; ${memory}; ${live}.`
 }

@@ -1,10 +1,9 @@
-import { readdir, stat } from 'node:fs/promises'
-import { join } from 'node:path'
 import { newSandboxId } from '@dormouse/contracts'
 import { median, megabytes, ms, summarize, table, verdict } from '../measure.mjs'
 import { takeStockSnapshot } from '../sleep/stock.mjs'
 import { growTree } from '../sleep/tree.mjs'
 import { python, timed } from '../workbench.mjs'
+import { measureFiles } from './measure-files.mjs'
 
 const GIB = 1024 ** 3
 const GOALS = { ratio: { atMost: 1.3 }, copied: { atMost: 8 * 1024 ** 2 }, disk: { atMost: 1.2 } }
@@ -79,17 +78,6 @@ export async function measureScattered(bench, { snapshots, residentBytes, sleepM
   )
   const ratio = median(samples.touched.answer) / median(samples.untouched.answer)
   return { heapMB, kinds, ratio, copiedBytes, diskBytes, residentBytes, sleepMs }
-}
-
-/** Files with more links belong to the template too. */
-async function measureFiles(directory) {
-  let [copiedBytes, diskBytes] = [0, 0]
-  for (const name of await readdir(directory, { recursive: true })) {
-    const { size, blocks, nlink } = await stat(join(directory, name))
-    if (/images\/pages-\d+\.img$/.test(name)) copiedBytes += size
-    if (nlink === 1) diskBytes += blocks * 512
-  }
-  return { copiedBytes, diskBytes }
 }
 
 export function describeScattered(sizes) {

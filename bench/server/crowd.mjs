@@ -1,8 +1,17 @@
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BurrowCgroup } from '../../packages/engine-linux/dist/cgroup/burrow-cgroup.js'
+import { findHierarchies } from '../../packages/engine-linux/dist/cgroup/find-hierarchies.js'
 import { summarize } from '../measure.mjs'
 
-/** Wakes `count` stored sandboxes in random order, `rounds` times. Measures latencies and the memory of the server. */
-export async function measureCrowd({ client, server, count, clients, rounds }) {
+/** Of the times in /proc/PID/stat. */
+const TICK_MS = 10
+
+/**
+ * Wakes `count` stored sandboxes in random order, `rounds` times. Measures latencies, CPU time and the memory of the
+ * server. Between the rounds all are stored again, which does not count.
+ */
+export async function measureCrowd({ client, server, layout, count, clients, rounds }) {
   const heapBefore = await server.liveBytes()
   const sandboxes = []
   for (let number = 0; number < count; number++) {
@@ -12,44 +21,68 @@ export async function measureCrowd({ client, server, count, clients, rounds }) {
     sandboxes.push({ id, number })
   }
   const residentBefore = await residentBytes(server)
-  const [samples, roundMs, residentAfter] = [[], [], []]
+  const [samples, roundMs, residentAfter, cpu] = [[], [], [], []]
   let errors = 0
   for (let round = 0; round < rounds; round++) {
+    const before = await readCpuMs(server, layout)
     const began = performance.now()
     const woken = await wakeAll({ client, clients, sandboxes: shuffled(sandboxes) })
     roundMs.push(performance.now() - began)
+    const after = await readCpuMs(server, layout)
+    cpu.push({
+      server: (after.server - before.server) / count,
+      burrows: (after.burrows - before.burrows) / count,
+    })
     residentAfter.push(await residentBytes(server))
     samples.push(...woken.samples)
     errors += woken.errors
+    await inParallel(clients, sandboxes, ({ id }) => client.standby(id, 'stored'))
   }
   const heapAfter = await server.liveBytes()
   for (const { id } of sandboxes) await client.remove(id)
   return {
-    ...{ count, clients, errors, roundMs, ...summarize(samples) },
+    ...{ count, clients, errors, roundMs, cpu, ...summarize(samples) },
     ...{ residentBefore, residentAfter, heapBefore, heapAfter },
   }
 }
 
 async function wakeAll({ client, clients, sandboxes }) {
-  const waiting = [...sandboxes]
   const samples = []
   let errors = 0
-  const work = async () => {
-    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-      try {
-        const began = performance.now()
-        const { stdout } = await client.run(next.id, 'print(x)')
-        samples.push(performance.now() - began)
-        if (stdout !== `${next.number}\n`) throw new Error(`Sandbox ${next.number} printed ${stdout}`)
-        await client.standby(next.id, 'stored')
-      } catch (error) {
-        errors += 1
-        console.error(error.message)
-      }
+  await inParallel(clients, sandboxes, async ({ id, number }) => {
+    try {
+      const began = performance.now()
+      const { stdout } = await client.run(id, 'print(x)')
+      samples.push(performance.now() - began)
+      if (stdout !== `${number}\n`) throw new Error(`Sandbox ${number} printed ${stdout}`)
+    } catch (error) {
+      errors += 1
+      console.error(error.message)
     }
-  }
-  await Promise.all(Array.from({ length: clients }, work))
+  })
   return { samples, errors }
+}
+
+async function inParallel(workers, items, work) {
+  const waiting = [...items]
+  const workAll = async () => {
+    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) await work(next)
+  }
+  await Promise.all(Array.from({ length: workers }, workAll))
+}
+
+/** CPU time so far: of the server with all its threads, and of everything in the cgroups of its burrows. */
+async function readCpuMs({ child }, layout) {
+  const fields = (await readFile(`/proc/${child.pid}/stat`, 'latin1')).split(') ')[1].split(' ')
+  const server = (Number(fields[11]) + Number(fields[12])) * TICK_MS
+  for (const directory of new BurrowCgroup(await findHierarchies(), layout.cgroupName).directories) {
+    const nanoseconds = await readFile(join(directory, 'cpuacct.usage'), 'latin1').catch(() => undefined)
+    if (nanoseconds !== undefined) return { server, burrows: Number(nanoseconds) / 1e6 }
+    const stat = await readFile(join(directory, 'cpu.stat'), 'latin1').catch(() => '')
+    const microseconds = /^usage_usec (\d+)$/m.exec(stat)?.[1]
+    if (microseconds !== undefined) return { server, burrows: Number(microseconds) / 1e3 }
+  }
+  return { server, burrows: Number.NaN }
 }
 
 function shuffled(items) {

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Mapping, Optional, Sequence, Union
 
-# `"public"`, `"none"`, or a list of what it may reach: `["example.com", "*.example.com:443", "203.0.113.0/24:5432"]`.
-Network = Union[str, Sequence[str]]
+# `"public"`, `"none"`, or a list of what it may reach: `["example.com", "*.example.com:443", "203.0.113.0/24:5432"]`, or
+# the fields of the API: `{"mode": "public", "deny": ["198.51.100.0/24"]}`.
+Network = Union[str, Sequence[str], Mapping[str, Any]]
 
 
 def network_body(network: Optional[Network]) -> Optional[dict[str, Any]]:
     if network is None:
         return None
+    if isinstance(network, Mapping):
+        return dict(network)
     return {"mode": network} if isinstance(network, str) else {"mode": "allow", "allow": list(network)}
 
 
@@ -21,6 +24,8 @@ class NetworkInfo:
     # public, none or allow
     mode: str
     allow: Sequence[str] = ()
+    # What the mode public does not open.
+    deny: Sequence[str] = ()
     # Why it reaches nothing now, in any mode.
     unavailable: Optional[str] = None
 

@@ -58,6 +58,14 @@ class TemplateBuilder:
     def user(self, user: str) -> TemplateBuilder:
         return self._step(user=user)
 
+    def shell(self, args: Sequence[str]) -> TemplateBuilder:
+        """The program that `run` steps after this one get their command with: `["/bin/bash", "-c"]`."""
+        return self._step(shell=list(args))
+
+    def fresh(self) -> TemplateBuilder:
+        """Runs the steps after this one again, even if their results are cached."""
+        return self._step(fresh=True)
+
     def start(self, command: str) -> TemplateBuilder:
         """Starts a command once. Its processes run in every sandbox of the template."""
         return self._with(start=command)

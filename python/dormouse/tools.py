@@ -306,8 +306,8 @@ _DEFINITIONS: Sequence[Any] = (
         "run_python",
         "Run Python code in a REPL that keeps its state: variables, imports, open files and threads of earlier calls "
         "are still there, even days later. Load data once and use it in later calls; do not repeat earlier code. "
-        "numpy, pandas and matplotlib are installed. Returns stdout, stderr, the value of the last expression, plots "
-        "as images, and the traceback of an exception (the variables stay).",
+        "numpy, pandas, matplotlib, scipy, scikit-learn, requests and openpyxl are installed. Returns stdout, stderr, "
+        "the value of the last expression, plots as images, and the traceback of an exception (the variables stay).",
         {
             "code": {"type": "string", "description": "As in a notebook cell. The value of the last expression is returned."},
             "timeoutMs": _TIMEOUT,
@@ -330,8 +330,8 @@ _DEFINITIONS: Sequence[Any] = (
     ),
     (
         "preview_url",
-        "Return a link that opens a port of the sandbox in a browser, for an hour. A program must listen on the port; "
-        "a request wakes the sandbox.",
+        "Return a link that opens a web server inside the sandbox in a browser, for an hour. Opening it wakes the "
+        "sandbox.",
         {"port": {"type": "integer", "minimum": 1, "maximum": 65_535, "description": "The port of the program."}},
         ["port"],
         _preview_url,

@@ -24,6 +24,7 @@ const testSystemPackages = debianPackagesStep({
     ['python3-httpx', '/usr/lib/python3/dist-packages/httpx'],
     ['python3-websockets', '/usr/lib/python3/dist-packages/websockets'],
     ['python3-hatchling', '/usr/lib/python3/dist-packages/hatchling'],
+    ['python3-pip', '/usr/lib/python3/dist-packages/pip'],
     // For the tests of connections that outlive a sleep.
     ['postgresql', '/usr/lib/postgresql'],
     ['redis-server', 'redis-server'],

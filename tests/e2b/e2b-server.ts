@@ -14,6 +14,7 @@ export const CLIENTS: Record<string, () => Promise<Client>> = {
   'e2b 2.45': () => load('e2b-2.45/dist/index.mjs'),
 }
 
+/** The newest client. */
 export const loadClient = (): Promise<Client> => load('e2b/dist/index.mjs')
 export const loadInterpreter = (): Promise<InterpreterClient> => load('@e2b/code-interpreter/dist/index.mjs')
 

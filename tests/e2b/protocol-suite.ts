@@ -6,7 +6,7 @@ import { processService } from '../../packages/e2b/src/wire/process.ts'
 import { type Client, type E2bServer, loadClient } from './e2b-server.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: the descriptors are made at run time and have no types.
-type AnyClient = Record<string, (request: any) => any>
+type AnyClient = Record<string, (request: any, options?: object) => any>
 
 /** The protocols below the clients. */
 export function protocolSuite(e2b: E2bServer): void {
@@ -81,6 +81,43 @@ export function protocolSuite(e2b: E2bServer): void {
           .toContain(`watched-${binary}`)
         await files.removeWatcher({ watcherId })
         await expect(files.getWatcherEvents({ watcherId })).rejects.toMatchObject({ code: Code.NotFound })
+      },
+    )
+
+    test.each([
+      ['binary', true],
+      ['JSON', false],
+    ])(
+      'kills a process at the deadline of the call, and shows that a silent stream lives, in %s',
+      async (_name, binary) => {
+        const processes = createClient(processService, transport(binary)) as unknown as AnyClient
+        const process = { cmd: '/bin/sleep', args: ['1000'], envs: {} }
+        const options = { timeoutMs: 2_500, headers: { 'keepalive-ping-interval': '1' } }
+        const kinds: string[] = []
+        let pid = 0
+        const follow = async () => {
+          for await (const { event } of processes.start({ process }, options)) {
+            kinds.push(event.event.case)
+            if (event.event.case === 'start') pid = event.event.value.pid
+          }
+        }
+        await expect(follow()).rejects.toMatchObject({ code: Code.DeadlineExceeded })
+        expect(kinds).toEqual(expect.arrayContaining(['start', 'keepalive']))
+        await expect
+          .poll(async () => {
+            const { processes: listed } = await processes.list({})
+            return listed.map((one: { pid: number }) => one.pid)
+          })
+          .not.toContain(pid)
+        await expect(
+          processes.sendSignal({ process: { selector: { case: 'pid', value: 999_999 } }, signal: 9 }),
+        ).rejects.toMatchObject({ code: Code.NotFound })
+        await expect(
+          processes
+            .start({ process: { cmd: '', args: [], envs: {} } })
+            [Symbol.asyncIterator]()
+            .next(),
+        ).rejects.toMatchObject({ code: Code.InvalidArgument })
       },
     )
 

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ServerProcess } from '../server/server-process.ts'
+import { testDataDir } from '../test-data-dir.ts'
 
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('../../', import.meta.url))
@@ -23,6 +24,30 @@ async function main(): Promise<void> {
 }
 void main()
 `
+
+const MODULE = `
+import { Sandbox, type RunResult } from 'dormouse'
+import { sandboxTools } from 'dormouse/tools'
+const sandbox: Sandbox = await Sandbox.create()
+const run: RunResult = await sandbox.runCode('6 * 7')
+console.log(run.text, sandboxTools().length)
+await sandbox.delete()
+`
+
+const PYTHON = `
+from dormouse import Sandbox
+from dormouse.tools import sandbox_tools
+import dormouse.langchain, dormouse.openai_agents
+with Sandbox() as sandbox:
+    print(sandbox.run_code("6 * 7").text, len(sandbox_tools(sandbox)))
+`
+
+/** The Node.js that runs the tests, and the newest long-term one, which the set-up of the tests fetched. */
+async function nodePrograms(): Promise<string[]> {
+  const versions = join(testDataDir, 'tools/test-node')
+  const fetched = await readdir(versions).catch(() => [])
+  return [process.execPath, ...fetched.map((version) => join(versions, version, 'node'))]
+}
 
 describe('what a release publishes', () => {
   let directory = ''
@@ -88,8 +113,36 @@ describe('what a release publishes', () => {
     const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules/@types')]
     await run(process.execPath, [TSC, ...flags, ...types, 'program.cts'], { cwd: home })
     expect(await readFile(join(home, 'program.cjs'), 'utf8')).toContain('require("dormouse")')
-    const { stdout } = await run(process.execPath, ['program.cjs'], { cwd: home, env: env() })
-    expect(stdout).toBe('42\n')
+    for (const node of await nodePrograms()) {
+      const { stdout } = await run(node, ['program.cjs'], { cwd: home, env: env() })
+      expect(stdout).toBe('42\n')
+    }
+  })
+
+  test('a module uses the SDK and its tools, with their types, in every version of Node.js here', async () => {
+    const home = await project('module', await fileEndingWith(/^dormouse-\d.*\.tgz$/))
+    await writeFile(join(home, 'program.mts'), MODULE)
+    const flags = ['--module', 'nodenext', '--target', 'es2023', '--strict']
+    const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules/@types')]
+    await run(process.execPath, [TSC, ...flags, ...types, 'program.mts'], { cwd: home })
+    for (const node of await nodePrograms()) {
+      const { stdout } = await run(node, ['program.mjs'], { cwd: home, env: env() })
+      expect(stdout).toBe('42 6\n')
+    }
+  })
+
+  test('the wheel works where only it and its dependencies are installed', async () => {
+    const home = join(directory, 'wheel')
+    await mkdir(home)
+    const install = ['-m', 'pip', 'install', '--no-index', '--no-deps', '--target', home]
+    await run('/usr/bin/python3', [...install, await fileEndingWith(/\.whl$/)], { cwd: directory })
+    expect(await readdir(join(home, 'dormouse'))).toContain('py.typed')
+    await writeFile(join(home, 'program.py'), PYTHON)
+    const { stdout } = await run('/usr/bin/python3', ['program.py'], {
+      cwd: home,
+      env: { ...env(), PYTHONDONTWRITEBYTECODE: '1' },
+    })
+    expect(stdout).toBe('42 6\n')
   })
 
   test('every package names its licence, and has it', async () => {

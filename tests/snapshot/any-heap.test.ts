@@ -171,4 +171,25 @@ describe('a heap that was touched all over', () => {
     },
     600_000,
   )
+
+  test('a pass that only counts references up and down: nothing is copied or written anew', async () => {
+    const born = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
+    await run(born, 'heap = [b"%0100d" % n for n in range(200_000)]')
+    const burrow = await wake(await sleep(born), born.sandboxId)
+    await run(burrow, 'others = list(heap); others.clear()')
+    const id = await sleep(burrow)
+    const { images, memory } = factory.layout.snapshot(id)
+    const own = (await readdir(memory))
+      .filter((name) => name.startsWith(id))
+      .map((name) => join(memory, name))
+    const pages = (await readdir(images)).filter((name) => name.startsWith('pages-'))
+    const stats = await Promise.all(
+      [...own, ...pages.map((name) => join(images, name))].map((path) => stat(path)),
+    )
+    // The heap has 27 MB.
+    expect(stats.reduce((sum, { blocks }) => sum + blocks * 512, 0)).toBeLessThan(8 * MB)
+    const again = await wake(id, burrow.sandboxId)
+    expect(await run(again, 'print(len(heap), heap[123_456])')).toContain('123456')
+    await again.destroy()
+  }, 120_000)
 })

@@ -54,7 +54,17 @@ test('a new snapshot of a template takes the place of older ones, but for the la
     'True\n',
   )
   expect((await burrow.guest.runs.run({ code: MAPPINGS })).stdout).toBe("{'libc.so.6'} True\n")
+  expect((await burrow.guest.runs.run({ code: COUNTS })).stdout).toBe('{4294967295} True None 2\n')
 })
+
+/** The counts of what the template imported, and that objects of a user still end with their last reference. */
+const COUNTS = `import numpy, pandas, sys, weakref
+class Own: pass
+own = Own(); reference = weakref.ref(own); was_alive = reference() is own
+del own
+text = [str(numpy.random.random())]
+counts = {sys.getrefcount(each) for each in (numpy.dot, pandas.DataFrame, pandas.DataFrame.sum.__code__, sys)}
+print(counts, was_alive, reference(), sys.getrefcount(text[0]))`
 
 /** Which libraries are mapped from their own files, and whether anything can be both written and executed. */
 const MAPPINGS = `import re

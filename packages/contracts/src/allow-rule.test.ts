@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { allowRuleProblem, parseAllowRule } from './allow-rule.ts'
+import { allowRuleProblem, denyRuleProblem, parseAllowRule } from './allow-rule.ts'
 
 describe('a rule of what may be reached', () => {
   test.each([
@@ -42,7 +42,13 @@ describe('a rule of what may be reached', () => {
     [`${'a'.repeat(64)}.com`, 'host name'],
     [`example.com:${Array.from({ length: 65 }, (_, at) => at + 1).join(',')}`, 'more than 64'],
   ])('%j is refused, with the reason', (text, reason) => {
+    expect(denyRuleProblem(text)).toContain(reason)
     expect(allowRuleProblem(text)).toContain(reason)
     expect(() => parseAllowRule(text)).toThrow()
+  })
+
+  test('denies addresses and ranges only', () => {
+    expect(denyRuleProblem('203.0.113.0/24:443')).toBeUndefined()
+    expect(denyRuleProblem('example.com')).toContain('address or a range')
   })
 })

@@ -31,6 +31,13 @@ export function allowRuleProblem(text: string): string | undefined {
   return typeof rule === 'string' ? rule : undefined
 }
 
+/** Why `text` is not a rule of addresses that are denied. A name can be resolved elsewhere, so it would deny nothing. */
+export function denyRuleProblem(text: string): string | undefined {
+  const rule = read(text)
+  if (typeof rule === 'string') return rule
+  return 'cidr' in rule ? undefined : 'must be an address or a range: code can reach a name by its address'
+}
+
 function read(text: string): AllowRule | string {
   // An IPv6 address without brackets cannot have ports: its colons could not be told apart.
   const bare = cidrOf(text)

@@ -1,4 +1,4 @@
-export { type AllowRule, parseAllowRule } from './allow-rule.ts'
+export { type AllowRule, allowRuleProblem, denyRuleProblem, parseAllowRule } from './allow-rule.ts'
 export { BoundedText, boundText } from './bounded-text.ts'
 export { type BurrowLimits, type BurrowLimitsInput, burrowLimitsSchema } from './burrow-limits.ts'
 export {

@@ -6,6 +6,9 @@ import type {
   SecretAnswer,
   SnapshotAnswer,
   TemplateAnswer,
+  TemplateReady,
+  TemplateStep,
+  UploadAnswer,
   VolumeAnswer,
 } from '@dormouse/contracts/http'
 import type { Guest } from '@dormouse/engine'
@@ -23,6 +26,7 @@ export interface Backend {
   readonly sandboxes: BackendSandboxes
   readonly runs: BackendRuns
   readonly templates: BackendTemplates
+  readonly uploads: BackendUploads
   readonly volumes: BackendVolumes
   readonly secrets: BackendSecrets
   readonly records: RecordStore
@@ -57,6 +61,8 @@ export interface ForwardRequest {
   readonly head: Buffer | undefined
   readonly sandbox: BackendSandbox
   readonly port: number
+  /** The `Host` that the program inside gets. Default: that of the request. */
+  readonly host?: string | undefined
 }
 
 type Cause = 'run' | 'file' | 'process' | 'context' | 'resume' | 'port'
@@ -92,7 +98,7 @@ export interface LedgerEntry {
 }
 
 type Expires = NonNullable<SandboxAnswer['expires']>
-type Network = Pick<SandboxAnswer['network'], 'mode' | 'allow'>
+type Network = Pick<SandboxAnswer['network'], 'mode' | 'allow' | 'deny'>
 
 export interface PolicyChange {
   readonly expires?: Expires | undefined
@@ -160,22 +166,43 @@ export interface BackendRuns {
   interrupt(sandbox: BackendSandbox, runId: string): Promise<unknown>
 }
 
+export interface BuildDescription {
+  readonly name: string
+  readonly description?: string
+  readonly from?: string
+  readonly network?: Network
+  readonly packages: readonly string[]
+  readonly pip: readonly string[]
+  readonly commands: readonly string[]
+  readonly preload: readonly string[]
+  readonly recipe?: {
+    readonly image?: string
+    readonly registryAuth?: { readonly username: string; readonly password: string }
+    readonly steps: readonly TemplateStep[]
+    readonly start?: string
+    readonly ready?: TemplateReady
+  }
+}
+
+export interface LogLine {
+  readonly at: number
+  readonly text: string
+}
+
+export interface BackendUploads {
+  /** Throws `too_large`, `no_space`. */
+  put(pieces: AsyncIterable<Buffer>, caller: Caller): Promise<UploadAnswer>
+  /** Throws `not_found`. */
+  find(id: string, caller: Caller): Promise<unknown>
+}
+
 export interface BackendTemplates {
   list(query: PageQuery, caller: Caller): Promise<Page<TemplateAnswer>>
   /** Throws `template_not_found`. */
   get(name: string, caller: Caller): Promise<TemplateAnswer>
-  build(
-    description: {
-      name: string
-      description?: string
-      from?: string
-      packages: readonly string[]
-      pip: readonly string[]
-      commands: readonly string[]
-      preload: readonly string[]
-    },
-    caller: Caller,
-  ): Promise<TemplateAnswer>
+  build(description: BuildDescription, caller: Caller): Promise<TemplateAnswer>
+  /** Lines of the build as they come, until it ends. */
+  log(name: string, after: number, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<LogLine>>
   fromSnapshot(request: { name: string; snapshotId: string }, caller: Caller): Promise<TemplateAnswer>
   delete(name: string, caller: Caller): Promise<void>
 }

@@ -16,19 +16,24 @@ import {
   TRAFFIC_HEADER,
 } from './proxy/proxy-error.ts'
 import { Lifecycle } from './sandbox/lifecycle.ts'
+import { MetricSeries } from './sandbox/metric-series.ts'
 import { OwnTemplate } from './sandbox/own-template.ts'
 import type { SandboxRecord } from './sandbox/record.ts'
+import { TemplateBuilds } from './template/template-builds.ts'
+import { TemplateFiles } from './template/template-files.ts'
 import { ContentRoutes } from './volume/content-routes.ts'
 import { VolumeContent } from './volume/volume-content.ts'
 
 /** Serves E2B's clients: the control API at its paths, and sandboxes by header or host name. */
-export class E2b {
+export class E2b implements Disposable {
   readonly #backend: Backend
   readonly #lifecycle: Lifecycle
   readonly #control: Control
   readonly #content: ContentRoutes
+  readonly #files: TemplateFiles
   readonly #envd = new Envd()
   readonly #interpreter: Interpreter
+  readonly #series: MetricSeries
 
   constructor(backend: Backend) {
     this.#backend = backend
@@ -36,13 +41,19 @@ export class E2b {
     this.#interpreter = new Interpreter(backend.runs)
     const content = new VolumeContent(backend)
     this.#content = new ContentRoutes(content)
+    this.#files = new TemplateFiles(backend)
+    this.#series = new MetricSeries(backend)
+    const ownTemplate = new OwnTemplate(backend.templates)
     const parts = {
-      backend,
-      lifecycle: this.#lifecycle,
-      ownTemplate: new OwnTemplate(backend.templates),
+      ...{ backend, ownTemplate, lifecycle: this.#lifecycle, series: this.#series },
+      builds: new TemplateBuilds(backend, { files: this.#files, ownTemplate }),
       forget: (sandboxId: string) => this.forget(sandboxId),
     }
     this.#control = new Control(parts, content)
+  }
+
+  [Symbol.dispose](): void {
+    this.#series[Symbol.dispose]()
   }
 
   forget(sandboxId: string): void {
@@ -75,6 +86,10 @@ export class E2b {
       void this.#serveSigned(request, response, searchParams)
       return true
     }
+    if (this.#files.isLink(pathname)) {
+      void this.#files.serve(request, response, { path: pathname })
+      return true
+    }
     const door = [this.#control, this.#content].find((one) => one.has(pathname))
     void door?.serve(request, response, { path: pathname, query: searchParams })
     return door !== undefined
@@ -97,9 +112,10 @@ export class E2b {
   }
 
   #knows({ sandboxId, port }: Target): boolean {
-    return (
-      port === ENVD_PORT || port === INTERPRETER_PORT || this.#backend.records.find(sandboxId) !== undefined
-    )
+    const { records } = this.#backend
+    // The ports of a sandbox that was deleted get the error of E2B's proxy, not that of previews.
+    const isKnown = records.find(sandboxId) !== undefined || records.isGone(sandboxId)
+    return port === ENVD_PORT || port === INTERPRETER_PORT || isKnown
   }
 
   async #serveSandbox(
@@ -123,7 +139,15 @@ export class E2b {
       }
       if (!checkTraffic(request, response, record)) return
       if (port === INTERPRETER_PORT && head === undefined) await this.#interpreter.serve(exchange)
-      else await this.#backend.forward({ request, response, head, sandbox, port })
+      else
+        await this.#backend.forward({
+          request,
+          response,
+          head,
+          sandbox,
+          port,
+          host: maskedHost(record, port),
+        })
     } catch (error) {
       if (hasErrorCode(error, 'port_closed')) sendPortClosed(request, response, target)
       else if (hasErrorCode(error, 'not_found')) sendSandboxNotFound(request, response, sandboxId)
@@ -142,6 +166,12 @@ export class E2b {
       throw error
     }
   }
+}
+
+/** `maskRequestHost` of the client's network options, in which `${PORT}` stands for the port. */
+function maskedHost({ network }: SandboxRecord, port: number): string | undefined {
+  const mask = network?.['maskRequestHost']
+  return typeof mask === 'string' && mask !== '' ? mask.replaceAll(/\$\{PORT\}/g, String(port)) : undefined
 }
 
 /** False: the request has been refused. */

@@ -43,6 +43,16 @@ export class TemplateBuilder {
     return this.#step({ user })
   }
 
+  /** The program that `run` steps after this one get their command with: `['/bin/bash', '-c']`. */
+  shell(args: readonly string[]): TemplateBuilder {
+    return this.#step({ shell: [...args] })
+  }
+
+  /** Runs the steps after this one again, even if their results are cached. */
+  fresh(): TemplateBuilder {
+    return this.#step({ fresh: true })
+  }
+
   /** Starts a command once. Its processes run in every sandbox of the template. */
   start(command: string): TemplateBuilder {
     return new TemplateBuilder({ ...this.#fields, start: command })

@@ -33,6 +33,9 @@ export function createOptions(): Option[] {
       '--allow <target>',
       'allow only this, any number of times: example.com, *.example.com:443, 203.0.113.0/24',
     ).argParser(collectValues),
+    new Option('--deny <range>', 'close this part of the public internet, any number of times').argParser(
+      collectValues,
+    ),
     ...policyOptions(),
   ]
 }

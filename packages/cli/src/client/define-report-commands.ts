@@ -47,18 +47,27 @@ export function defineReportCommands(program: Command, define: Define): void {
       new Option('--allow <target>', 'from now on, allow only this, any number of times').argParser(
         collectValues,
       ),
+      denyOption(),
     ],
     load: async () => (await import('./commands/network.ts')).network,
     examples: [
       'network analysis',
       'network analysis --mode none',
       'network analysis --allow example.com:443',
+      'network analysis --deny 198.51.100.0/24',
     ],
   })
   definePageCommands(program, define)
   defineUsageCommands(program, define)
   defineDemoCommand(program, define)
   defineCompletionCommand(program, define)
+}
+
+function denyOption(): Option {
+  return new Option(
+    '--deny <range>',
+    'from now on, allow the public internet except this, any number of times',
+  ).argParser(collectValues)
 }
 
 function sinceOption(): Option {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { allowRuleProblem } from '../allow-rule.ts'
+import { allowRuleProblem, denyRuleProblem } from '../allow-rule.ts'
 import { timestampField } from './fields.ts'
 
 const RULES_MAX = 256
@@ -21,6 +21,14 @@ const allowField = z
     if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
   })
 
+const denyField = z
+  .string()
+  .max(RULE_MAX_CHARACTERS)
+  .superRefine((text, context) => {
+    const problem = denyRuleProblem(text)
+    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
+  })
+
 /** The network policy of a sandbox. */
 export const networkSchema = z
   .strictObject({
@@ -30,17 +38,29 @@ export const networkSchema = z
       .max(RULES_MAX)
       .default([])
       .describe(
-        'For the mode `allow`: host names (`*.` for all subdomains), addresses or ranges, each optionally followed by a colon and ports.',
+        'For the mode `allow`: host names (`*.` for all subdomains), addresses or ranges, each optionally followed by a colon and ports. With `deny`: what is reachable nevertheless.',
+      ),
+    deny: z
+      .array(denyField)
+      .max(RULES_MAX)
+      .exactOptional()
+      .describe(
+        'For the mode `public`: addresses or ranges that stay closed, each optionally followed by a colon and ports.',
       ),
   })
-  .refine(({ mode, allow }) => mode === 'allow' || allow.length === 0, {
-    error: 'is only allowed with the mode `allow`',
+  .refine(({ mode, deny }) => mode === 'public' || deny === undefined || deny.length === 0, {
+    error: 'is only allowed with the mode `public`',
+    path: ['deny'],
+  })
+  .refine(({ mode, allow, deny = [] }) => mode === 'allow' || deny.length > 0 || allow.length === 0, {
+    error: 'is only allowed with the mode `allow`, or with `deny`',
     path: ['allow'],
   })
   .meta({
     id: 'Network',
     examples: [
       { mode: 'allow', allow: ['pypi.org:443', '*.pythonhosted.org:443', '203.0.113.0/24:5432'] },
+      { mode: 'public', deny: ['198.51.100.0/24'] },
       { mode: 'none' },
     ],
   })
@@ -48,7 +68,8 @@ export const networkSchema = z
 export const networkViewSchema = z
   .strictObject({
     mode: networkModeField,
-    allow: z.array(z.string()).readonly().describe('Empty unless the mode is `allow`.'),
+    allow: z.array(z.string()).readonly().describe('Empty unless the mode is `allow`, or with `deny`.'),
+    deny: z.array(z.string()).readonly().optional().describe('What the mode `public` does not open.'),
     unavailable: z
       .string()
       .optional()

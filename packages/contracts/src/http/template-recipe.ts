@@ -9,6 +9,7 @@ const SOURCES_MAX = 100
 /** Generous for a server that loads a model. */
 export const READY_TIMEOUT_MAX_MS = 3_600_000
 
+const uploadIdField = z.string().regex(/^up-[2-9a-km-np-z]{16}$/, 'is not the id of an upload')
 const path = textField({ maxBytes: PATH_MAX_BYTES, minLength: 1 })
 const userField = textField({ maxBytes: 100, minLength: 1 })
 
@@ -26,10 +27,23 @@ export const templateStepSchema = z
         .string()
         .regex(/^[0-7]{3,4}$/, 'must be an octal mode')
         .exactOptional(),
+      context: uploadIdField
+        .exactOptional()
+        .describe('The upload to copy from. Default: the context of the build.'),
     }),
     z.strictObject({ env: envField }),
     z.strictObject({ workdir: path }),
     z.strictObject({ user: userField }),
+    z.strictObject({
+      shell: z
+        .array(textField({ maxBytes: PATH_MAX_BYTES, minLength: 1 }))
+        .min(1)
+        .max(10)
+        .describe('The program and its arguments that `run` steps after this one get their command with.'),
+    }),
+    z.strictObject({
+      fresh: z.literal(true).describe('Steps after this one run again, even if their results are cached.'),
+    }),
   ])
   .meta({ id: 'TemplateStep' })
 
@@ -65,9 +79,7 @@ export const recipeFields = {
   dockerfile: textField({ maxBytes: DOCKERFILE_MAX_BYTES, minLength: 1 })
     .exactOptional()
     .describe('The text of a Dockerfile. `FROM template:NAME` builds on a template.'),
-  context: z
-    .string()
-    .regex(/^up-[2-9a-km-np-z]{16}$/, 'is not the id of an upload')
+  context: uploadIdField
     .exactOptional()
     .describe('An uploaded tar archive with the files that `copy` steps and `COPY` name.'),
   buildArgs: envField.exactOptional().describe('Values for `ARG`.'),

@@ -12,7 +12,11 @@ const networkBody = z.object({
   allowPublicTraffic: z.boolean().nullish(),
   allowOut: z.array(z.string()).nullish(),
   denyOut: z.array(z.string()).nullish(),
-  maskRequestHost: z.string().nullish(),
+  maskRequestHost: z
+    .string()
+    .max(300)
+    .regex(/^[\x21-\x7e]*$/, 'must be a host name')
+    .nullish(),
   rules: z.record(z.string(), z.unknown()).nullish(),
   egressProxy: z.unknown().optional(),
 })

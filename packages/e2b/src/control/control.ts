@@ -11,6 +11,7 @@ import { type Authenticated, type ControlParts, sandboxRoutes } from './sandbox-
 import { secretRoutes } from './secret-routes.ts'
 import { snapshotRoutes } from './snapshot-routes.ts'
 import { teamRoutes } from './team-routes.ts'
+import { templateBuildRoutes } from './template-build-routes.ts'
 import { templateRoutes } from './template-routes.ts'
 import { volumeRoutes } from './volume-routes.ts'
 
@@ -25,6 +26,8 @@ export class Control {
     observeRoutes(this.#router, parts)
     sandboxRoutes(this.#router, parts)
     snapshotRoutes(this.#router, parts)
+    // First, because `tags` is no id.
+    templateBuildRoutes(this.#router, parts)
     templateRoutes(this.#router, parts)
     volumeRoutes(this.#router, parts, content)
     secretRoutes(this.#router, parts.backend)

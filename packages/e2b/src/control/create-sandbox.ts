@@ -20,10 +20,11 @@ export interface Creation {
 
 /** Creates a sandbox and its record. A template that does not exist is an `ApiError` 404. */
 export async function createSandbox(
-  { backend, lifecycle, ownTemplate }: ControlParts,
+  parts: ControlParts,
   caller: Caller,
   { body, timeoutS, isSecure, signal }: Creation,
 ): Promise<SandboxRecord> {
+  const { backend, lifecycle, ownTemplate } = parts
   const { sandboxes, policyDefaults, records } = backend
   const onTimeout = body.autoPause === true ? 'pause' : 'kill'
   const record = lifecycle.newRecord({
@@ -54,7 +55,7 @@ export async function createSandbox(
     ephemeral: false,
   } as const
   const create = async () => {
-    const origin = await originOf(body.templateID, caller)
+    const origin = await findOrigin(parts, body.templateID, caller)
     return sandboxes.create({ ...common, ...origin }, caller, signal)
   }
   const { sandbox } = await create().catch((error: unknown) => {
@@ -68,18 +69,25 @@ export async function createSandbox(
   const written = { ...record, sandboxId: sandbox.id }
   records.put(written)
   return written
+}
 
-  async function originOf(
-    name: string,
-    caller: Caller,
-  ): Promise<Pick<CreateRequest, 'template' | 'snapshotId' | 'limits'>> {
-    const limits = backend.defaultLimits(caller)
-    const plain = name.split(':')[0] ?? name
-    if (ownTemplate.isOwn(plain)) return { template: await ownTemplate.ensure(caller), limits }
-    const snapshotId = findSnapshot(backend, name, caller)
-    if (snapshotId === undefined || !isSnapshotId(snapshotId)) return { template: plain, limits }
-    const { template } = sandboxes.getSnapshot(snapshotId, caller)
-    const own = await sandboxes.limitsOfSnapshot(snapshotId, caller)
-    return { template, snapshotId, limits: { ...limits, ...own } }
+/** What a sandbox of this template starts from, and its limits. */
+async function findOrigin(
+  { backend, ownTemplate, builds }: ControlParts,
+  name: string,
+  caller: Caller,
+): Promise<Pick<CreateRequest, 'template' | 'snapshotId' | 'limits'>> {
+  const limits = backend.defaultLimits(caller)
+  const plain = name.split(':')[0] ?? name
+  if (ownTemplate.isOwn(plain)) return { template: await ownTemplate.ensure(caller), limits }
+  const built = await builds.resolve(name, caller)
+  if (built !== undefined) {
+    const size = { cpus: built.cpuCount, memoryBytes: built.memoryMB * 1024 ** 2 }
+    return { template: built.template, limits: { ...limits, ...size } }
   }
+  const snapshotId = findSnapshot(backend, name, caller)
+  if (snapshotId === undefined || !isSnapshotId(snapshotId)) return { template: plain, limits }
+  const { template } = backend.sandboxes.getSnapshot(snapshotId, caller)
+  const own = await backend.sandboxes.limitsOfSnapshot(snapshotId, caller)
+  return { template, snapshotId, limits: { ...limits, ...own } }
 }

@@ -3,7 +3,9 @@ import { ApiError } from '../http/api-error.ts'
 import { disconnected, readJson, sendJson, sendNothing } from '../http/respond.ts'
 import type { Exchange, Router } from '../http/router.ts'
 import type { Lifecycle } from '../sandbox/lifecycle.ts'
+import type { MetricSeries } from '../sandbox/metric-series.ts'
 import type { OwnTemplate } from '../sandbox/own-template.ts'
+import type { TemplateBuilds } from '../template/template-builds.ts'
 import {
   connectBody,
   createBody,
@@ -30,6 +32,8 @@ export interface ControlParts {
   readonly backend: Backend
   readonly lifecycle: Lifecycle
   readonly ownTemplate: OwnTemplate
+  readonly builds: TemplateBuilds
+  readonly series: MetricSeries
   /** The sandbox is gone: forget what is only in memory. */
   readonly forget: (sandboxId: string) => void
 }

@@ -16,6 +16,9 @@ import { followProcess, KEEPALIVE, messageOf } from './process-events.ts'
 import type { StartedProcesses } from './started-processes.ts'
 import { withKeepalive } from './with-keepalive.ts'
 
+/** The longest time that a timer of Node.js takes. */
+const TIMER_MAX_MS = 2 ** 31 - 1
+
 const SIGNALS: Record<number, string> = { 9: 'SIGKILL', 15: 'SIGTERM' }
 
 /** E2B's process service. Requests and answers are the messages of `wire/process.ts`. */
@@ -80,7 +83,13 @@ class ProcessMethods {
       ),
     )
     this.#started.add(sandbox.id, processId, { config, tag })
-    yield* this.#follow(sandbox, context, { processId, isPty: size !== undefined, after: -1 })
+    const deadline = killAtDeadline(sandbox, processId, context.timeoutMs())
+    for await (const message of this.#follow(sandbox, context, {
+      ...{ processId, isPty: size !== undefined, after: -1 },
+    })) {
+      if (message.event.event.case === 'end') clearTimeout(deadline)
+      yield message
+    }
   }
 
   async *connect({ process }: SelectRequest, context: HandlerContext): AsyncGenerator<ProcessEventMessage> {
@@ -98,22 +107,13 @@ class ProcessMethods {
     }
   }
 
-  /** Ends with the process. At the deadline of the call the process is killed; a lost client changes nothing. */
+  /** Ends with the process. A lost client changes nothing. */
   async *#follow(
     sandbox: BackendSandbox,
     context: HandlerContext,
     { processId, isPty, after }: { processId: string; isPty: boolean; after: number },
   ): AsyncGenerator<ProcessEventMessage> {
     const { signal } = context
-    const kill = () => {
-      if (!isDeadline(signal.reason)) return
-      void sandbox
-        .use({ cause: 'process', what: 'ending a process at its deadline' }, (guest) =>
-          guest.processes.signal(processId, 'SIGKILL'),
-        )
-        .catch(() => {})
-    }
-    signal.addEventListener('abort', kill, { once: true })
     try {
       for await (const event of withKeepalive(
         followProcess(sandbox, processId, { after, signal }),
@@ -124,8 +124,6 @@ class ProcessMethods {
       }
     } catch (error) {
       throw signal.aborted ? signal.reason : endedStream(sandbox, error)
-    } finally {
-      signal.removeEventListener('abort', kill)
     }
   }
 
@@ -196,8 +194,23 @@ class ProcessMethods {
   }
 }
 
-function isDeadline(reason: unknown): boolean {
-  return reason instanceof ConnectError && reason.code === Code.DeadlineExceeded
+/** Kills a process at the deadline of the call that started it, also when its client has disconnected by then. */
+function killAtDeadline(
+  sandbox: BackendSandbox,
+  processId: string,
+  timeoutMs: number | undefined,
+): NodeJS.Timeout | undefined {
+  if (timeoutMs === undefined || timeoutMs > TIMER_MAX_MS) return undefined
+  const kill = () => {
+    // One that sleeps is not woken for this.
+    if (sandbox.view().state !== 'running') return
+    void sandbox
+      .use({ cause: 'process', what: 'ending a process at its deadline' }, (guest) =>
+        guest.processes.signal(processId, 'SIGKILL'),
+      )
+      .catch(() => {})
+  }
+  return setTimeout(kill, Math.max(0, timeoutMs)).unref()
 }
 
 /** The `seq` of the last event so far. */

@@ -11,7 +11,8 @@ export function sendJson(response: ServerResponse, status: number, body: unknown
 }
 
 export function sendNothing(response: ServerResponse, status = 204): void {
-  response.writeHead(status)
+  // Clients parse the body of any other status unless its length says that there is none.
+  response.writeHead(status, status === 204 ? {} : { 'content-length': 0 })
   response.end()
 }
 

@@ -76,13 +76,15 @@ export class Lifecycle {
     const sandbox = this.#backend.sandboxes.get(id, caller)
     const record = this.#backend.records.find(sandbox.id) ?? this.#adopt(sandbox, timeoutMs)
     const isResumed = stateOf(record, sandbox.view(), Date.now()) === 'paused'
-    const endAtMs = Math.max(isResumed ? 0 : record.endAtMs, Date.now() + timeoutMs)
-    const isOld = isResumed && (reboots || record.isRebooting === true)
-    const changed = { ...record, timeoutMs, endAtMs, isPaused: false, isRebooting: undefined }
-    const written = await this.#write(sandbox, changed)
+    // Its time was over, and its client asked for a pause without memory then.
+    const isOverWithoutMemory = !record.isPaused && !record.keepsMemory
+    const isOld = isResumed && (reboots || record.isRebooting === true || isOverWithoutMemory)
     if (isOld) await reboot(sandbox)
     else if (isResumed) await sandbox.resume('resume')
-    return { sandbox, record: written, isResumed }
+    // After the wake, which may take a part of a short time.
+    const endAtMs = Math.max(isResumed ? 0 : record.endAtMs, Date.now() + timeoutMs)
+    const changed = { ...record, timeoutMs, endAtMs, isPaused: false, isRebooting: undefined }
+    return { sandbox, record: await this.#write(sandbox, changed), isResumed }
   }
 
   /** Throws `ApiError` 409 when it is paused already. */
@@ -119,6 +121,7 @@ export class Lifecycle {
     const sandbox = this.#backend.sandboxes.get(id, { keyId: 'server', isAdmin: true })
     if (stateOf(record, sandbox.view(), Date.now()) === 'running') return { sandbox, record }
     if (!record.autoResume || record.isRebooting === true) return undefined
+    await sandbox.resume('resume')
     const changed = { ...record, endAtMs: Date.now() + record.timeoutMs, isPaused: false }
     return { sandbox, record: await this.#write(sandbox, changed) }
   }

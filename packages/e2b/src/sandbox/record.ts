@@ -26,6 +26,8 @@ export interface SandboxRecord {
 /** Keeps records on disk. A record is removed with its sandbox. */
 export interface RecordStore {
   find(sandboxId: string): SandboxRecord | undefined
+  /** Whether it had a record, and was deleted a while ago. */
+  isGone(sandboxId: string): boolean
   all(): Iterable<SandboxRecord>
   put(record: SandboxRecord): void
 }

@@ -28,6 +28,33 @@ describe('mode none', () => {
   })
 })
 
+describe('mode public with denied ranges', () => {
+  const deny = [{ cidr: '8.8.8.0/24' }, { cidr: '9.9.9.9', ports: [53] }]
+  const allow = [{ cidr: '8.8.8.1' }, { domain: 'open.example' }]
+  const policy = new CompiledPolicy({ mode: 'public', allow, deny, secrets: [] }, hostNetwork)
+  test.each([
+    ['1.1.1.1', 443, [], true],
+    ['8.8.8.8', 443, [], false],
+    ['8.8.8.8', 443, ['closed.example'], false],
+    ['::ffff:8.8.8.8', 443, [], false],
+    ['64:ff9b::8.8.8.8', 443, [], false], // the same, behind a translator
+    ['8.8.8.1', 443, [], true],
+    ['8.8.8.8', 443, ['open.example'], true],
+    ['9.9.9.9', 53, [], false],
+    ['9.9.9.9', 443, [], true],
+    ['10.0.0.1', 80, [], false],
+  ] as const)('%s:%d known as %j: %s', (address, port, names, expected) => {
+    expect(policy.connect(address, port, names).allowed).toBe(expected)
+  })
+
+  test('a name that a proxy resolves is refused, because it may lead to a denied address', () => {
+    expect(policy.ask('closed.example', 443, undefined).allowed).toBe(false)
+    expect(policy.ask('open.example', 443, undefined).allowed).toBe(true)
+    expect(policy.ask('closed.example', 443, '8.8.8.8').allowed).toBe(false)
+    expect(policy.ask('closed.example', 443, '1.1.1.1').allowed).toBe(true)
+  })
+})
+
 describe('mode public', () => {
   const open = compile('public', [{ cidr: '10.1.0.0/16' }])
   test.each([

@@ -1,5 +1,5 @@
 import { type Address, isInRange, parseAddress, parseRange, type Range } from './address.ts'
-import { classOf } from './address-class.ts'
+import { classOf, translated } from './address-class.ts'
 import { covers, normalizePattern } from './domain-name.ts'
 import type { EdgeSecret, EgressPolicy } from './egress-policy.ts'
 import type { HostNetwork } from './host-network.ts'
@@ -35,6 +35,8 @@ interface Asked {
 const OFF = refused('the network of this sandbox is off')
 const LOCAL_NAME: Refused = { allowed: false, reason: 'a local name', isUnrecorded: true }
 const NOT_ALLOWED = refused('no rule allows it')
+const DENIED = refused('a rule denies it')
+const UNKNOWN_ADDRESS = refused('a rule denies addresses, and the proxy of this host hides them')
 
 /** A policy, parsed. Expects normalized names and canonical addresses. */
 export class CompiledPolicy {
@@ -42,6 +44,7 @@ export class CompiledPolicy {
   readonly secrets: readonly EdgeSecret[]
   readonly #domains: readonly DomainMatch[]
   readonly #ranges: readonly RangeMatch[]
+  readonly #denied: readonly RangeMatch[]
   readonly #hostNetwork: HostNetwork
 
   constructor(policy: EgressPolicy, hostNetwork: HostNetwork) {
@@ -52,10 +55,8 @@ export class CompiledPolicy {
       const pattern = 'domain' in rule ? normalizePattern(rule.domain) : undefined
       return pattern === undefined ? [] : [{ pattern, ports: rule.ports }]
     })
-    this.#ranges = policy.allow.flatMap((rule) => {
-      const range = 'cidr' in rule ? parseRange(rule.cidr) : undefined
-      return range === undefined ? [] : [{ range, ports: rule.ports }]
-    })
+    this.#ranges = rangesOf(policy.allow)
+    this.#denied = policy.mode === 'public' ? rangesOf(policy.deny ?? []) : []
   }
 
   /** Whether the sandbox may look up this name. */
@@ -86,8 +87,9 @@ export class CompiledPolicy {
   ask(host: string, port: number, address: string | undefined): Verdict {
     if (address !== undefined) return this.#decide({ address, port, names: [host], registries: [host] })
     if (this.mode === 'none') return OFF
-    if (this.mode === 'public') return this.lookUp(host)
-    return this.#coversName(host, port) ? ALLOWED_BY_NAME : NOT_ALLOWED
+    if (this.#coversName(host, port)) return ALLOWED_BY_NAME
+    if (this.mode === 'allow') return NOT_ALLOWED
+    return this.#denied.length > 0 ? UNKNOWN_ADDRESS : this.lookUp(host)
   }
 
   secretsFor(name: string): readonly EdgeSecret[] {
@@ -110,8 +112,17 @@ export class CompiledPolicy {
       if (!asRegistry.allowed) return asRegistry
       return known.some(isCovered) ? ALLOWED_AS_REGISTRY : NOT_ALLOWED
     }
-    if (this.mode === 'public' || byRange) return ALLOWED
+    if (byRange || (this.mode === 'public' && !this.#denies(parsed, port))) return ALLOWED
+    if (this.mode === 'public')
+      return names.some((name) => this.#coversName(name, port)) ? ALLOWED_BY_NAME : DENIED
     return names.some(isCovered) ? ALLOWED_BY_NAME : NOT_ALLOWED
+  }
+
+  #denies(address: Address, port: number): boolean {
+    // An IPv6 address may lead to an IPv4 address behind a translator.
+    return [address, translated(address)].some((one) =>
+      this.#denied.some(({ range, ports }) => isInRange(one, range) && hasPort(ports, port)),
+    )
   }
 
   #coversName(name: string, port?: number): boolean {
@@ -135,6 +146,13 @@ export class CompiledPolicy {
     const { reach, kind } = classOf(address)
     return reach === 'forbidden' ? notPublic(kind) : ALLOWED
   }
+}
+
+function rangesOf(rules: EgressPolicy['allow']): RangeMatch[] {
+  return rules.flatMap((rule) => {
+    const range = 'cidr' in rule ? parseRange(rule.cidr) : undefined
+    return range === undefined ? [] : [{ range, ports: rule.ports }]
+  })
 }
 
 function notPublic(kind: string): Refused {

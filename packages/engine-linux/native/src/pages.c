@@ -10,6 +10,8 @@
  *   memory=SIZE PATH    make the sparse file that `move` writes to
  *   move=FROM TO LENGTH
  *   base=FROM TO LENGTH like move, from another memory file: its holes stay holes
+ *   against=PATH        the memory file that `same` compares with
+ *   same=FROM AT LENGTH prints which pages of the source are equal to those of that file
  *   data=FROM LENGTH    adds the bytes of the source's range that are not holes to a sum
  *   weight=             prints the sum and sets it to 0
  *   close=              close these files; prints a line for each memory file
@@ -21,7 +23,8 @@
  *   unlink=PATH         removes a name in it, if it exists, without following links
  *   gently=             the following records run at idle priority
  *   end=                prints `end`
- * Lines: `file SIZE CHECKSUM NAME` and `memory SIZE CHECKSUM MTIME NAME`. MTIME is the time of our last write.
+ * Lines: `same FROM LENGTH`, `file SIZE CHECKSUM NAME` and `memory SIZE CHECKSUM MTIME NAME`. MTIME is the time of our
+ * last write.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -39,6 +42,7 @@
 #include <unistd.h>
 
 #include "checksum.h"
+#include "compare-pages.h"
 #include "idle.h"
 #include "move-pages.h"
 #include "report.h"
@@ -146,7 +150,7 @@ static void unlink_beneath(int root, char *path)
 
 struct files {
     int root;
-    struct source source;
+    struct source source, base;
     struct target kept, memory;
     char *memory_path;
     uint64_t data_bytes;
@@ -163,6 +167,7 @@ static void close_memory(struct files *files)
 static void close_files(struct files *files)
 {
     close_source(&files->source);
+    close_source(&files->base);
     close_target(&files->kept);
     close_memory(files);
 }
@@ -198,6 +203,11 @@ static bool do_record(struct files *files, const char *what, char *value)
     } else if (!strcmp(what, "base")) {
         uint64_t from = number(&value), to = number(&value), length = number(&value);
         copy_base(&files->source, &files->memory, from, to, length);
+    } else if (!strcmp(what, "against")) {
+        open_source(&files->base, value);
+    } else if (!strcmp(what, "same")) {
+        uint64_t from = number(&value), at = number(&value), length = number(&value);
+        tell_same(&files->source, &files->base, from, at, length);
     } else if (!strcmp(what, "data")) {
         uint64_t from = number(&value), length = number(&value);
         files->data_bytes += count_data(&files->source, from, length);
@@ -236,7 +246,7 @@ int main(void)
 {
     /* When the engine ends, the rest of its records is useless. */
     CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL), "pdeathsig");
-    struct files files = {.root = -1, .source.fd = -1, .kept.fd = -1, .memory.fd = -1};
+    struct files files = {.root = -1, .source.fd = -1, .base.fd = -1, .kept.fd = -1, .memory.fd = -1};
     char *record = NULL;
     size_t capacity = 0;
     while (getdelim(&record, &capacity, '\0', stdin) != -1) {

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import { DormouseError } from '@dormouse/contracts'
-import type { PageWorker } from '../image/page-worker.ts'
+import type { PageMover } from '../image/page-mover.ts'
 import type { ImageWork, WorkInput, WorkOutput } from './image-work.ts'
 import { decodeError, encodeError, type FromThread, type ToThread } from './messages.ts'
 
@@ -19,7 +19,7 @@ const MAIN = new URL(
 interface Request {
   readonly resolve: (value: unknown) => void
   readonly reject: (error: unknown) => void
-  readonly pages: Pick<PageWorker, 'moveEncoded'> | undefined
+  readonly pages: PageMover | undefined
 }
 
 /**
@@ -51,11 +51,7 @@ export class ImageThread {
   }
 
   /** Pre: no other request is running on this thread. `pages` moves the pages that the work wants moved. */
-  run<Op extends keyof ImageWork>(
-    op: Op,
-    input: WorkInput<Op>,
-    pages?: Pick<PageWorker, 'moveEncoded'>,
-  ): Promise<WorkOutput<Op>> {
+  run<Op extends keyof ImageWork>(op: Op, input: WorkInput<Op>, pages?: PageMover): Promise<WorkOutput<Op>> {
     return new Promise((resolve, reject) => {
       if (this.#isOver) return reject(refused('the thread that read its images has ended'))
       this.#request = { resolve: (value) => resolve(value as WorkOutput<Op>), reject, pages }
@@ -76,19 +72,19 @@ export class ImageThread {
   }
 
   #receive(message: FromThread): void {
-    if (message.type === 'move') void this.#move(message.moves)
+    if (message.type === 'pages') void this.#workOnPages(message.records)
     else if (message.type === 'done') this.#settle()?.resolve(message.value)
     else this.#settle()?.reject(decodeError(message.error))
   }
 
-  async #move(moves: Uint8Array): Promise<void> {
+  async #workOnPages(records: Uint8Array): Promise<void> {
     clearTimeout(this.#timer)
     try {
       const pages = this.#request?.pages
-      if (pages === undefined) throw new Error('nothing moves pages')
-      this.#post({ type: 'moved', memoryFiles: await pages.moveEncoded(moves) })
+      if (pages === undefined) throw new Error('nothing works on pages')
+      this.#post({ type: 'pages-done', lines: await pages.ask(records) })
     } catch (error) {
-      this.#post({ type: 'not-moved', error: encodeError(error) })
+      this.#post({ type: 'pages-failed', error: encodeError(error) })
     }
     this.#limit()
   }

@@ -1,31 +1,28 @@
 import { type MessagePort, parentPort } from 'node:worker_threads'
-import { encodeMoves, type PageMover, type SealedMemory } from '../image/page-worker.ts'
+import { PageMover } from '../image/page-mover.ts'
 import { IMAGE_WORK, type ThreadState } from './image-work.ts'
-import { decodeError, encodeError, type FromThread, type ToThread } from './messages.ts'
+import { decodeError, encodeError, type FromThread, type PagesAnswer, type ToThread } from './messages.ts'
 
-/** Asks the main thread, which runs the native program, to move pages. */
-class MoverOutside implements PageMover {
+/** Asks the main thread, which runs the native program, to work on pages. */
+class MoverOutside extends PageMover {
   readonly #port: MessagePort
-  #settle: ((message: Extract<ToThread, { type: 'moved' | 'not-moved' }>) => void) | undefined
+  readonly #waiting: ((answer: PagesAnswer) => void)[] = []
 
   constructor(port: MessagePort) {
+    super()
     this.#port = port
   }
 
-  async move(tasks: Parameters<PageMover['move']>[0]): Promise<SealedMemory[]> {
-    if (tasks.length === 0) return []
-    const moves = encodeMoves(tasks)
-    const answered = new Promise<Extract<ToThread, { type: 'moved' | 'not-moved' }>>((resolve) => {
-      this.#settle = resolve
-    })
-    this.#port.postMessage({ type: 'move', moves } satisfies FromThread)
-    const message = await answered
-    if (message.type === 'moved') return message.memoryFiles
-    throw decodeError(message.error)
+  async ask(records: Uint8Array): Promise<string[]> {
+    const answered = new Promise<PagesAnswer>((resolve) => this.#waiting.push(resolve))
+    this.#port.postMessage({ type: 'pages', records } satisfies FromThread)
+    const answer = await answered
+    if (answer.type === 'pages-done') return answer.lines
+    throw decodeError(answer.error)
   }
 
-  settle(message: Extract<ToThread, { type: 'moved' | 'not-moved' }>): void {
-    this.#settle?.(message)
+  settle(answer: PagesAnswer): void {
+    this.#waiting.shift()?.(answer)
   }
 }
 

@@ -1,18 +1,20 @@
 import { DormouseError, type ErrorCode } from '@dormouse/contracts'
-import type { SealedMemory } from '../image/page-worker.ts'
 
 export type ToThread =
   | { readonly type: 'run'; readonly op: string; readonly input: unknown }
   /** The thread may free what it read of a dump. Not answered. */
   | { readonly type: 'forget' }
-  | { readonly type: 'moved'; readonly memoryFiles: SealedMemory[] }
-  | { readonly type: 'not-moved'; readonly error: ThreadError }
+  | PagesAnswer
 
 export type FromThread =
   | { readonly type: 'done'; readonly value: unknown }
   | { readonly type: 'failed'; readonly error: ThreadError }
-  /** The output of `encodeMoves`. Answered by `moved` or `not-moved`. */
-  | { readonly type: 'move'; readonly moves: Uint8Array }
+  /** Records for `PageMover.ask`. Answered in order. */
+  | { readonly type: 'pages'; readonly records: Uint8Array }
+
+export type PagesAnswer =
+  | { readonly type: 'pages-done'; readonly lines: string[] }
+  | { readonly type: 'pages-failed'; readonly error: ThreadError }
 
 /** An error that can be sent to another thread. */
 export interface ThreadError {

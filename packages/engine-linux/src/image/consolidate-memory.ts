@@ -19,7 +19,7 @@ import { findUnused, locateBases, memoryFilesIn } from './memory-files.ts'
 import { layOutMemory } from './memory-layout.ts'
 import { findRegions, type MemoryRegion, type RangeOfRegion } from './memory-regions.ts'
 import { OpenFiles } from './open-files.ts'
-import type { FileRange, PageMover } from './page-worker.ts'
+import type { FileRange, PageMover } from './page-mover.ts'
 import { withRuns } from './pagemap.ts'
 
 /** The ranges of a memory file that processes map, which may overlap. */

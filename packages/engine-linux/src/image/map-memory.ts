@@ -2,6 +2,7 @@ import { constants, copyFile, link, readdir, rm, stat, statfs } from 'node:fs/pr
 import { join } from 'node:path'
 import { allOf } from '@dormouse/async'
 import { chooseRewrites } from './choose-rewrites.ts'
+import { dropUnchanged } from './drop-unchanged.ts'
 import { readGuardSymbol, writeGuardTable } from './guard-table.ts'
 import { readImage, writeImage } from './image-file.ts'
 import { adoptUserNamespace, readInventory } from './inventory.ts'
@@ -17,7 +18,7 @@ import {
 import { mapRangesToFile } from './memory-area.ts'
 import { findUnused, locateBases, memoryFilesIn } from './memory-files.ts'
 import { OpenFiles } from './open-files.ts'
-import type { PageMover, PageMoves, SealedMemory } from './page-worker.ts'
+import type { PageMover, PageMoves, SealedMemory } from './page-mover.ts'
 import { withRuns } from './pagemap.ts'
 import { releaseFiles } from './release-files.ts'
 
@@ -112,8 +113,8 @@ async function planChanges(
   const { rawDir, minPages = MIN_PAGES } = options
   const symbol = await readGuardSymbol(options.guard.hostPath)
   const tasks: { images: TaskImages; plan: TaskPlan | undefined }[] = []
-  for (const pid of pids) {
-    const images = await readTask(rawDir, pid)
+  const dumped = await allOf(pids.map((pid) => readTask(rawDir, pid)))
+  for (const images of await allOf(dumped.map((task) => dropUnchanged(task, { ...options, files })))) {
     tasks.push({ images, plan: await planTask(images, { symbol, files, imageDir: rawDir, minPages }) })
   }
   const copiedBytes = tasks.reduce((bytes, { images, plan }) => bytes + copiedBytesOf(images, plan), 0)

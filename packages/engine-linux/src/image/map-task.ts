@@ -39,6 +39,8 @@ export interface TaskImages {
   readonly pagemap: ImageFile
   readonly pagesName: string
   readonly runs: readonly PageRun[]
+  /** `runs` lacks pages of the image that need not be restored. */
+  readonly isTrimmed: boolean
 }
 
 /** What can be done with the memory of one task. */
@@ -80,7 +82,7 @@ export async function readTask(imageDir: string, pid: number): Promise<TaskImage
   const mm = await readImage(join(imageDir, `mm-${pid}.img`))
   const pagemap = await readImage(join(imageDir, `pagemap-${pid}.img`))
   const { pagesId, runs } = readPagemap(pagemap)
-  return { pid, mm, pagemap, pagesName: `pages-${pagesId}.img`, runs }
+  return { pid, mm, pagemap, pagesName: `pages-${pagesId}.img`, runs, isTrimmed: false }
 }
 
 /** Returns undefined when nothing of the task can be mapped. */
@@ -116,7 +118,7 @@ export function changeTask(plan: TaskPlan, rewrites: readonly Rewrite<TaskRegion
     .sort((one, other) => (one.start < other.start ? -1 : 1))
   const { layout, guarded } = fitIntoTable(plan, ranges)
   const content = fillGuardTable(table, guarded)
-  if (layout.placed.length === 0 && content.equals(table.content)) return undefined
+  if (layout.placed.length === 0 && content.equals(table.content) && !task.isTrimmed) return undefined
   return {
     layout,
     ...splitRuns(task.runs, layout),

@@ -5,7 +5,7 @@ import { MEMORY_PATH, type PlacedBase } from './map-task.ts'
 import { readAreas } from './memory-area.ts'
 import { getUint } from './message.ts'
 import type { OpenFiles } from './open-files.ts'
-import type { PageMove } from './page-worker.ts'
+import type { PageMove } from './page-mover.ts'
 
 const FDINFO_ID = 1
 const MM_EXE_ID = 12

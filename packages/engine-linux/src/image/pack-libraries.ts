@@ -12,7 +12,7 @@ import { isPlainAnonymous, mapRangesToFile, readAreas, setProtections } from './
 import { findUnused, memoryFilesIn } from './memory-files.ts'
 import { findBaseParts } from './memory-regions.ts'
 import { OpenFiles } from './open-files.ts'
-import type { PageBase, PageMover } from './page-worker.ts'
+import type { PageBase, PageMover } from './page-mover.ts'
 import { withRuns } from './pagemap.ts'
 import { planPack, type TaskPack } from './plan-pack.ts'
 

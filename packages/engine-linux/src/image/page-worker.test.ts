@@ -17,7 +17,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runCommandOrFail } from '../host/run-command.ts'
-import { type PageMoves, PageWorker } from './page-worker.ts'
+import type { PageMoves } from './page-mover.ts'
+import { PageWorker } from './page-worker.ts'
 
 const PAGE = 4096
 let directory: string
@@ -70,6 +71,26 @@ describe('PageWorker', () => {
     expect(stdout.trim()).toBe(String.raw`b'\x00'b'b'b'\x00'b'c'b'\x00'b'e'`)
     // Three pages with content and what the file system needs for itself.
     expect(blocks * 512).toBeLessThanOrEqual(8 * PAGE)
+  })
+
+  it('finds the pages of an image that are equal to those of memory files, in runs', async () => {
+    writeFileSync(at('image'), pages('abcdefg0'))
+    writeFileSync(at('base'), pages('xxabxd'))
+    writeFileSync(at('other'), pages('gf'))
+    await runCommandOrFail({ argv: ['truncate', '-s', String(4 * PAGE), at('other')] }, 'truncating')
+    const compare = (from: number, name: string, to: number, count: number) => ({
+      ...range(from, count),
+      base: { path: at(name), offset: BigInt(to * PAGE) },
+    })
+    const found = await worker.findUnchanged(at('image'), [
+      compare(0, 'base', 2, 4),
+      // A mapping may reach past the end of its file.
+      compare(4, 'base', 5, 2),
+      compare(6, 'other', 0, 1),
+      compare(7, 'other', 3, 1),
+    ])
+    expect(found).toEqual([range(0, 2), range(3, 1), range(6, 1), range(7, 1)])
+    await expect(worker.findUnchanged(at('image'), [compare(7, 'base', 0, 2)])).rejects.toThrow('too short')
   })
 
   it('fills a memory file with pages and with parts of other memory files, whose holes stay holes', async () => {

@@ -3,66 +3,24 @@ import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import { type Program, startProgram } from '../host/start-program.ts'
 import { pagesProgram } from '../native-programs.ts'
+import {
+  encodeRecords,
+  type FileRange,
+  PageMover,
+  parseMemory,
+  type SealedMemory,
+  type SummedFile,
+} from './page-mover.ts'
 
 /** How much of standard error to keep for the message. The program writes one line. */
 const ERROR_MAX_CHARACTERS = 2_000
-
-/** The changes to the pages image of one task. */
-export interface PageMoves {
-  readonly sourcePath: string
-  /** Receives the pages that stay, one after the other. */
-  readonly keptPath: string
-  readonly keep: readonly FileRange[]
-  /** A sparse file to make; zero pages become holes. */
-  readonly memory?: {
-    readonly path: string
-    readonly sizeBytes: bigint
-    readonly moves: readonly PageMove[]
-    /** Parts of other memory files and of libraries. Where `moves` write there are none. */
-    readonly bases?: readonly PageBase[]
-  }
-}
-
-export interface PageBase extends PageMove {
-  readonly path: string
-  /** The host directory that `path` starts from. A sandbox may have chosen both, so no symlink is followed. */
-  readonly beneath?: string
-}
-
-export interface FileRange {
-  readonly offset: bigint
-  readonly lengthBytes: bigint
-}
-
-export interface PageMove {
-  readonly from: bigint
-  readonly to: bigint
-  readonly lengthBytes: bigint
-}
-
-export interface SummedFile {
-  readonly name: string
-  readonly sizeBytes: number
-  /** 16 hexadecimal digits: see native/src/checksum.h. */
-  readonly checksum: string
-}
-
-export interface SealedMemory extends SummedFile {
-  /** Time of our last write. Another time means that something else wrote to the file. */
-  readonly mtimeNs: bigint
-}
-
-/** Moves all pages of a dump. Returns the memory files that it made, which are not synced yet. */
-export interface PageMover {
-  move(tasks: readonly PageMoves[]): Promise<SealedMemory[]>
-}
 
 /**
  * The native program that moves pages, computes checksums and syncs files. It is started ahead of need and executes
  * requests in order. No page passes through this process. After a failure the program has ended, and all later calls
  * fail too.
  */
-export class PageWorker implements AsyncDisposable, PageMover {
+export class PageWorker extends PageMover implements AsyncDisposable {
   readonly #program: Program
   readonly #input: Writable
   readonly #closed: Promise<number | string>
@@ -77,6 +35,7 @@ export class PageWorker implements AsyncDisposable, PageMover {
 
   /** `isIdle` runs it at the lowest priority. An abort ends it, and all calls fail with the reason. */
   constructor({ isIdle = false, signal }: { isIdle?: boolean; signal?: AbortSignal } = {}) {
+    super()
     signal?.throwIfAborted()
     this.#program = startProgram({ argv: [pagesProgram], stdio: ['pipe', 'pipe', 'pipe'] })
     const [input, answers, errors] = this.#program.streams as [Duplex, Duplex, Duplex]
@@ -97,15 +56,6 @@ export class PageWorker implements AsyncDisposable, PageMover {
       this.#failure = signal?.aborted ? signal.reason : workError(this.#said.trim(), ending)
       for (const { reject } of this.#waiting.splice(0)) reject(this.#failure)
     })
-  }
-
-  async move(tasks: readonly PageMoves[]): Promise<SealedMemory[]> {
-    return tasks.length === 0 ? [] : this.moveEncoded(encodeMoves(tasks))
-  }
-
-  /** Like `move`, for the output of `encodeMoves`, perhaps from another thread. */
-  async moveEncoded(moves: Uint8Array): Promise<SealedMemory[]> {
-    return (await this.#askEncoded(moves)).map(parseMemory)
   }
 
   /** Returns size, checksum and time of existing memory files without reading them. */
@@ -151,10 +101,10 @@ export class PageWorker implements AsyncDisposable, PageMover {
   }
 
   #ask(records: readonly string[]): Promise<string[]> {
-    return this.#askEncoded(encodeRecords(records))
+    return this.ask(encodeRecords(records))
   }
 
-  #askEncoded(records: Uint8Array): Promise<string[]> {
+  ask(records: Uint8Array): Promise<string[]> {
     return new Promise((resolve, reject) => {
       if (this.#failure !== undefined) return reject(this.#failure)
       this.#waiting.push({ lines: [], resolve, reject })
@@ -175,42 +125,6 @@ export class PageWorker implements AsyncDisposable, PageMover {
     const first = this.#waiting.shift()
     first?.resolve(first.lines)
   }
-}
-
-export function encodeMoves(tasks: readonly PageMoves[]): Uint8Array {
-  return encodeRecords([...tasks.flatMap(toRecords), 'close='])
-}
-
-function encodeRecords(records: readonly string[]): Uint8Array {
-  return Buffer.from([...records, 'end='].map((record) => `${record}\0`).join(''))
-}
-
-function toRecords({ sourcePath, keptPath, keep, memory }: PageMoves): string[] {
-  const range = ({ from, to, lengthBytes }: PageMove) => `${from} ${to} ${lengthBytes}`
-  const records = [`source=${sourcePath}`, `kept=${keptPath}`]
-  for (const { offset, lengthBytes } of keep) records.push(`keep=${offset} ${lengthBytes}`)
-  if (memory !== undefined) {
-    records.push(`memory=${memory.sizeBytes} ${memory.path}`)
-    for (const move of memory.moves) records.push(`move=${range(move)}`)
-    let openPath: string | undefined
-    for (const base of memory.bases ?? []) {
-      if (base.path !== openPath) records.push(...openBase(base))
-      openPath = base.path
-      records.push(`base=${range(base)}`)
-    }
-  }
-  return records
-}
-
-function openBase({ path, beneath }: PageBase): string[] {
-  return beneath === undefined ? [`source=${path}`] : [`root=${beneath}`, `library=${path}`]
-}
-
-function parseMemory(line: string): SealedMemory {
-  const [, size, checksum, mtimeNs, name] = /^memory (\d+) ([0-9a-f]{16}) (\d+) (.+)$/.exec(line) ?? []
-  if (name === undefined || checksum === undefined || mtimeNs === undefined)
-    throw new Error(`unexpected answer: ${line}`)
-  return { name, sizeBytes: Number(size), checksum, mtimeNs: BigInt(mtimeNs) }
 }
 
 function parseFile(line: string): SummedFile {

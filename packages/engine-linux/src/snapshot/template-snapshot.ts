@@ -25,6 +25,7 @@ import { UNFINISHED } from '../storage/publish-snapshot.ts'
 import type { Template } from '../template/template-store.ts'
 import type { Dumper } from './dumper.ts'
 import { packSnapshot } from './pack-snapshot.ts'
+import { rehearse } from './rehearse.ts'
 import type { SnapshotHost } from './snapshot-host.ts'
 import { takeSnapshot } from './take-snapshot.ts'
 
@@ -82,6 +83,7 @@ export async function makeTemplateSnapshot(host: SnapshotHost, parts: TemplateSn
     const failed = await burrow.guest.contexts.preload(preload, { signal })
     if (failed.length > 0)
       throw new DormouseError('setup_failed', `Template ${template.name} cannot import ${failed.join(', ')}.`)
+    await rehearse(burrow)
     const unpacked = snapshotPaths(join(dirname(paths.dir), `${UNFINISHED}${newSnapshotId()}`))
     const { manifest, leftover, ended } = await takeSnapshot(host, {
       burrow,
@@ -137,7 +139,7 @@ export async function removeUnfinished(template: Template): Promise<void> {
 }
 
 /** Raised when template snapshots change in a way that the rest of the name does not show. */
-const TEMPLATE_SNAPSHOT_VERSION = 4
+const TEMPLATE_SNAPSHOT_VERSION = 5
 
 /** The name depends on everything that would make the snapshot unusable or wrong if it changed. */
 async function templateSnapshotPaths({

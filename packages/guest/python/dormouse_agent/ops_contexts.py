@@ -16,6 +16,7 @@ from dormouse_agent.operations import operation
 from dormouse_agent.ops_runs import AFTER
 from dormouse_agent.spawn import base_environment
 from dormouse_agent.users import User, acting_as, require_directory
+from dormouse_immortal import make_immortal
 
 if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
@@ -87,6 +88,7 @@ async def preload(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dic
     failed = await get_context(agent, "default").preload(args["modules"])
     # As in the kernel: the collector writes to every object that it visits, and then sandboxes do not share it.
     gc.collect()
+    make_immortal()
     gc.freeze()
     return {"failed": failed}
 

@@ -47,7 +47,7 @@ class _Writer:
             if target is None:
                 continue
             self._written[member.name] = target
-            os.makedirs(os.path.dirname(target), exist_ok=True)
+            self._make_directories(os.path.dirname(target))
             self._write(members, member, target)
 
     def _target(self, member: tarfile.TarInfo) -> str | None:
@@ -78,7 +78,7 @@ class _Writer:
     def _write(self, members: tarfile.TarFile, member: tarfile.TarInfo, target: str) -> None:
         if member.isdir():
             _replace(target, stat.S_ISDIR)
-            os.makedirs(target, exist_ok=True)
+            self._make_directories(target)
             self._finish(member, target)
         elif member.issym():
             _replace(target)
@@ -110,11 +110,20 @@ class _Writer:
         moved = f"{path}.dormouse-archive"
         os.rename(path, moved)
         try:
-            os.makedirs(into, exist_ok=True)
+            self._make_directories(into)
             with tarfile.open(moved) as archive:
                 archive.extractall(into, filter="tar")
         finally:
             os.unlink(moved)
+
+    def _make_directories(self, path: str) -> None:
+        """Directories that the archive does not have get the owner of its files, as docker does it."""
+        if os.path.isdir(path):
+            return
+        self._make_directories(os.path.dirname(path))
+        os.mkdir(path)
+        if self._owner is not None:
+            os.chown(path, *self._owner)
 
     def _finish(self, member: tarfile.TarInfo, target: str) -> None:
         os.chown(target, *self._owner_of(member))

@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Callable
 
+from dormouse_immortal import make_immortal
 from dormouse_kernel.report import report_of
 from dormouse_kernel.reseed import Reseeder
 
@@ -26,6 +27,7 @@ def preload(modules: list[str]) -> list[str]:
     Reseeder().reseed(generators=True)
     # The collector writes to every object that it visits, and sandboxes do not share memory that was written.
     gc.collect()
+    make_immortal()
     gc.freeze()
     return failed
 

@@ -9,28 +9,30 @@ import {
   IMAGE_MAX_CHARACTERS,
 } from '../limits.ts'
 import { readPart } from '../read-part.ts'
+import { aboutInput, aboutTool } from '../shared-words.ts'
 import { defineTool } from '../tool.ts'
 
 const path = z
   .string()
   .min(1)
   .refine((text) => !text.includes('\0'), 'must not contain NUL bytes')
-  .describe('Absolute, or relative to the home directory (/root).')
+  .describe(aboutInput('read_file', 'path'))
+
 export const readFile = defineTool({
   name: 'read_file',
   title: 'Read a file',
-  description: `Read a file of the sandbox, or a part of it. Returns text as text, PNG, JPEG, GIF and WebP as an image, \
-other binary files as base64. Use run_python to work on large data.`,
+  description: `${aboutTool('read_file')} Returns text as text, PNG, JPEG, GIF and WebP as an image, other binary files as \
+base64.`,
   input: z.strictObject({
     path,
     sandbox: sandboxInput,
-    offsetBytes: z.int().min(0).optional().describe('Where to start. Default: 0.'),
+    offsetBytes: z.int().min(0).optional().describe(aboutInput('read_file', 'offsetBytes')),
     maxBytes: z
       .int()
       .min(1)
       .max(FILE_READ_MAX_BYTES)
       .optional()
-      .describe(`The most to read. Default: ${FILE_READ_DEFAULT_BYTES}. Images are read whole.`),
+      .describe(`${aboutInput('read_file', 'maxBytes')} Images are read whole.`),
   }),
   output: z.object({
     path: z.string(),
@@ -82,8 +84,7 @@ function moreNote(sizeBytes: number, nextOffsetBytes: number): string {
 export const writeFile = defineTool({
   name: 'write_file',
   title: 'Write a file',
-  description: `Write a file in the sandbox. Makes missing directories. Replaces an existing file in one step, or adds to \
-it with \`append\`. Use it for source code, configuration and data that you have. Returns the path and the new size.`,
+  description: `${aboutTool('write_file')} Writes bytes with \`encoding\`, and adds to a file with \`append\`. Use it for source code, configuration and data that you have. Returns the path and the new size.`,
   input: z.strictObject({
     path,
     content: z.string(),
@@ -120,11 +121,10 @@ it with \`append\`. Use it for source code, configuration and data that you have
 export const listFiles = defineTool({
   name: 'list_files',
   title: 'List files',
-  description: `List a directory of the sandbox with types, sizes and times. Returns at most ${FILES_LISTED_MAX} entries: \
-continue with \`offset\`. To search, use run_shell with find or grep.`,
+  description: `${aboutTool('list_files')} Continue with \`offset\`.`,
   input: z.strictObject({
-    path: path.optional().describe('The directory. Default: the home directory (/root).'),
-    depth: z.int().min(1).max(10).optional().describe('1, the default: only this directory.'),
+    path: path.optional().describe(aboutInput('list_files', 'path')),
+    depth: z.int().min(1).max(10).optional().describe(aboutInput('list_files', 'depth')),
     offset: z.int().min(0).optional().describe('How many entries to skip. Default: 0.'),
     sandbox: sandboxInput,
   }),

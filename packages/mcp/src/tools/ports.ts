@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { sandboxInput } from '../fields.ts'
 import { LINK_MAX_MINUTES, PORT_WAIT_MAX_MS } from '../limits.ts'
+import { aboutTool } from '../shared-words.ts'
 import { defineTool } from '../tool.ts'
 
 const PORT_WAIT_DEFAULT_MS = 5_000
@@ -8,9 +9,8 @@ const PORT_WAIT_DEFAULT_MS = 5_000
 export const previewUrl = defineTool({
   name: 'preview_url',
   title: 'Link to a port',
-  description: `Get a link that opens a web server inside a sandbox in a browser. Anyone with the link can open it until it \
-expires. Opening it wakes the sandbox. Start the server first, with run_shell and \`waitMs\` 0; this tool waits until it \
-listens. Show the link to the user.`,
+  description: `${aboutTool('preview_url')} Anyone with the link can open it until it expires. Start the server first; this \
+tool waits until it listens. Show the link to the user.`,
   input: z.strictObject({
     port: z.int().min(1).max(65_535).describe('The TCP port that the server listens on.'),
     path: z

@@ -6,17 +6,15 @@ import { awaitRun } from '../runs/await-run.ts'
 import { type RunFields, runFields } from '../runs/run-answer.ts'
 import { type StartCode, startCode, startCommand } from '../runs/start-run.ts'
 import type { ToolRun } from '../runs/tool-run.ts'
+import { aboutInput, aboutTool } from '../shared-words.ts'
 import { defineTool, type ToolAnswer, type ToolCall } from '../tool.ts'
 
 export const runPython = defineTool({
   name: 'run_python',
   title: 'Run Python',
-  description: `Run Python code in a REPL that keeps its state: variables, imports, open files and threads of earlier calls \
-are still there, even days later. Load data once and use it in later calls. Do not repeat earlier code. numpy, pandas, \
-matplotlib, scipy, scikit-learn, requests and openpyxl are installed. Returns stdout, stderr, the value of the last expression, plots as images, and the traceback of \
-an exception (the variables stay). Code that runs longer than \`waitMs\` continues: fetch its end with get_run.`,
+  description: `${aboutTool('run_python')} Code that runs longer than \`waitMs\` continues: fetch its end with get_run.`,
   input: z.strictObject({
-    code: z.string().describe('As in a notebook cell. Returns the value of the last expression.'),
+    code: z.string().describe(aboutInput('run_python', 'code')),
     sandbox: sandboxInput,
     context: z
       .string()
@@ -60,14 +58,12 @@ The sandbox needs Node.js, which the templates \`node\` and \`code\` have.`,
 export const runShell = defineTool({
   name: 'run_shell',
   title: 'Run a shell command',
-  description: `Run a bash command in the sandbox. Files and background processes stay; the working directory and shell \
-variables do not (give \`cwd\`, or use \`cd dir && …\`). Returns stdout, stderr and the exit code. An exit code other than \
-0 is not a tool error. A command that runs longer than \`waitMs\` continues: fetch its end with get_run. Start a server or \
-other background work with \`waitMs\` 0.`,
+  description: `${aboutTool('run_shell')} An exit code other than 0 is not a tool error. A command that runs longer than \`waitMs\` continues: fetch its end with get_run. Background work can also \
+be started with \`waitMs\` 0.`,
   input: z.strictObject({
-    command: z.string().min(1).describe('For `bash -c`.'),
+    command: z.string().min(1).describe(aboutInput('run_shell', 'command')),
     sandbox: sandboxInput,
-    cwd: z.string().min(1).optional().describe('Working directory. Default: the home directory.'),
+    cwd: z.string().min(1).optional().describe(aboutInput('run_shell', 'cwd')),
     stdin: z.string().optional().describe('Input of the command. Default: empty.'),
     timeoutMs: timeoutInput,
     waitMs: waitInput,

@@ -19,7 +19,7 @@ export function VariablesPart({ sandbox, info }: PartProps) {
     ({ sandboxId, type }) => sandboxId === sandbox.id && CONCERNS.has(type),
   )
   const [search, setSearch] = useState('')
-  const [chosen, setChosen] = useState<{ context: string; name: string }>()
+  const [chosen, setChosen] = useState<Chosen>()
   const known = useKnown(value)
   // The rows of a variable are read again when it may have changed, but not because the sandbox fell asleep.
   const lastLive = useRef('')
@@ -30,7 +30,6 @@ export function VariablesPart({ sandbox, info }: PartProps) {
       .filter(({ name, type }) => `${name} ${type}`.toLowerCase().includes(search.toLowerCase()))
       .map((variable) => ({ context, variable })),
   )
-  const hasContexts = known.length > 1
   return (
     <section class="variables" aria-label="Variables">
       <div class="head">
@@ -55,24 +54,42 @@ export function VariablesPart({ sandbox, info }: PartProps) {
       {rows.length === 0 ? (
         <p class="empty">{known.length === 0 ? 'Nothing has run here yet.' : 'No variable is like this.'}</p>
       ) : (
-        <div class="scroll">
-          <table class="list" aria-label="Variables of the sandbox">
-            <Head hasContexts={hasContexts} />
-            <tbody>
-              {rows.map(({ context, variable }) => (
-                <Row
-                  key={`${context.name} ${variable.name}`}
-                  context={hasContexts ? context.name : undefined}
-                  variable={variable}
-                  isChosen={chosen?.name === variable.name && chosen.context === context.name}
-                  onOpen={() => setChosen({ context: context.name, name: variable.name })}
-                />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Rows rows={rows} hasContexts={known.length > 1} chosen={chosen} onChoose={setChosen} />
       )}
     </section>
+  )
+}
+
+interface Chosen {
+  readonly context: string
+  readonly name: string
+}
+
+interface RowsProps {
+  readonly rows: readonly { readonly context: Listed; readonly variable: Variable }[]
+  readonly hasContexts: boolean
+  readonly chosen: Chosen | undefined
+  readonly onChoose: (chosen: Chosen) => void
+}
+
+function Rows({ rows, hasContexts, chosen, onChoose }: RowsProps) {
+  return (
+    <div class="scroll">
+      <table class="list" aria-label="Variables of the sandbox">
+        <Head hasContexts={hasContexts} />
+        <tbody>
+          {rows.map(({ context, variable }) => (
+            <Row
+              key={`${context.name} ${variable.name}`}
+              context={hasContexts ? context.name : undefined}
+              variable={variable}
+              isChosen={chosen?.name === variable.name && chosen.context === context.name}
+              onOpen={() => onChoose({ context: context.name, name: variable.name })}
+            />
+          ))}
+        </tbody>
+      </table>
+    </div>
   )
 }
 

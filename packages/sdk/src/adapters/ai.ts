@@ -18,10 +18,8 @@ export interface AiTool {
 
 interface AiModelOutput {
   readonly type: 'content'
-  readonly value: (
-    | { readonly type: 'text'; readonly text: string }
-    | { readonly type: 'media'; readonly data: string; readonly mediaType: string }
-  )[]
+  // biome-ignore lint/suspicious/noExplicitAny: an image has another type in version 5 than in versions 6 and 7.
+  readonly value: any[]
 }
 
 /** The tools of a sandbox for `generateText`, `streamText` and agents of the Vercel AI SDK. */
@@ -34,7 +32,11 @@ function aiTool(tool: SandboxTool): AiTool {
     description: tool.description,
     inputSchema: jsonSchema(tool.inputSchema),
     execute: (input, { abortSignal }) => streamTool(tool, input, abortSignal),
-    toModelOutput: (call) => modelOutput(outputOf(call)),
+    // Versions 6 and 7 pass the whole call, version 5 only its output.
+    toModelOutput: (call) =>
+      'output' in call && !('text' in call)
+        ? modelOutput(call.output as AiToolOutput, 'image-data')
+        : modelOutput(call as AiToolOutput, 'media'),
   }
 }
 
@@ -68,14 +70,9 @@ async function* streamTool(
   yield await result
 }
 
-/** Version 6 passes the whole call, version 5 only its output. */
-function outputOf(call: AiToolOutput | { readonly output: unknown }): AiToolOutput {
-  return 'output' in call && !('text' in call) ? (call.output as AiToolOutput) : (call as AiToolOutput)
-}
-
-function modelOutput({ text, images = [] }: AiToolOutput): AiModelOutput {
+function modelOutput({ text, images = [] }: AiToolOutput, image: 'image-data' | 'media'): AiModelOutput {
   return {
     type: 'content',
-    value: [{ type: 'text', text }, ...images.map((image) => ({ type: 'media' as const, ...image }))],
+    value: [{ type: 'text', text }, ...images.map((one) => ({ type: image, ...one }))],
   }
 }

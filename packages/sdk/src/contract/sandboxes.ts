@@ -49,7 +49,12 @@ export type SandboxAnswer = {
   ephemeral: boolean
   limits: { memoryBytes: number; cpus: number; pids: number; diskBytes: number; files: number }
   volumes: readonly { volume: string; path: string; readOnly: boolean }[]
-  network: { mode: 'allow' | 'none' | 'public'; allow: readonly string[]; unavailable?: string | undefined }
+  network: {
+    mode: 'allow' | 'none' | 'public'
+    allow: readonly string[]
+    deny?: readonly string[] | undefined
+    unavailable?: string | undefined
+  }
   secrets: readonly string[]
   createdAt: string
   lastActiveAt: string

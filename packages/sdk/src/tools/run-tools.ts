@@ -23,8 +23,8 @@ const runPython: ToolDefinition = {
   description:
     'Run Python code in a REPL that keeps its state: variables, imports, open files and threads of earlier calls are ' +
     'still there, even days later. Load data once and use it in later calls; do not repeat earlier code. numpy, ' +
-    'pandas and matplotlib are installed. Returns stdout, stderr, the value of the last expression, plots as images, ' +
-    'and the traceback of an exception (the variables stay).',
+    'pandas, matplotlib, scipy, scikit-learn, requests and openpyxl are installed. Returns stdout, stderr, the value ' +
+    'of the last expression, plots as images, and the traceback of an exception (the variables stay).',
   inputSchema: inputSchema(
     {
       code: {
@@ -76,8 +76,7 @@ interface PreviewUrl {
 const previewUrl: ToolDefinition = {
   name: 'preview_url',
   description:
-    'Return a link that opens a port of the sandbox in a browser, for an hour. A program must listen on the port; ' +
-    'a request wakes the sandbox.',
+    'Return a link that opens a web server inside the sandbox in a browser, for an hour. Opening it wakes the sandbox.',
   inputSchema: inputSchema(
     { port: { type: 'integer', minimum: 1, maximum: 65_535, description: 'The port of the program.' } },
     ['port'],

@@ -39,7 +39,7 @@ export interface Services {
   readonly schedules: Schedules
   readonly webhooks: Webhooks
   readonly templates: Templates
-  readonly uploads: Pick<Uploads, 'put'>
+  readonly uploads: Pick<Uploads, 'put' | 'find'>
   readonly volumes: Volumes
   readonly deployments: Deployments
   readonly secrets: Secrets

@@ -14,15 +14,16 @@ export function openE2b(
   services: Services,
   { records, items }: { records: RecordStore; items: ItemStore },
 ): void {
-  const { access, sandboxes, runs, templates, volumes, secrets, ports } = services
+  const { access, sandboxes, runs, templates, uploads, volumes, secrets, ports } = services
   const e2b = new E2b({
-    ...{ access, sandboxes, runs, templates, volumes, secrets, records, items },
+    ...{ access, sandboxes, runs, templates, uploads, volumes, secrets, records, items },
     policyDefaults: services.policyDefaults,
     defaultLimits: services.defaultLimits,
     domain: ports.domain,
     forward: (request) => forward(request, ports.idleConnectionMs),
     log: app.log,
   })
+  app.server.once('close', () => e2b[Symbol.dispose]())
   interpose(app, 'request', (request: IncomingMessage, response: ServerResponse) =>
     e2b.take(request, response),
   )
@@ -32,7 +33,7 @@ export function openE2b(
 }
 
 async function forward(forwarded: ForwardRequest, idleMs: number): Promise<void> {
-  const { request, response, head, port } = forwarded
+  const { request, response, head, port, host } = forwarded
   const gone = new AbortController()
   response.once('close', () => gone.abort())
   if (head !== undefined) request.socket.once('close', () => gone.abort())
@@ -43,6 +44,7 @@ async function forward(forwarded: ForwardRequest, idleMs: number): Promise<void>
       response,
       port,
       prefix: undefined,
+      host,
       target: request.url ?? '/',
       relay,
       head,

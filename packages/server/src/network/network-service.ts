@@ -257,8 +257,9 @@ export class NetworkService implements Disposable {
   }
 
   #policyOf(row: SandboxRow): EgressPolicy {
-    const { mode, allow } = row.network
-    return { mode, allow: allow.map(parseAllowRule), secrets: this.#options.secretsOf(row), owner: row.owner }
+    const { mode, allow, deny } = row.network
+    const rules = { allow: allow.map(parseAllowRule), deny: deny?.map(parseAllowRule) }
+    return { mode, ...rules, secrets: this.#options.secretsOf(row), owner: row.owner }
   }
 }
 

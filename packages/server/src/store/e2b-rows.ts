@@ -1,10 +1,14 @@
 import type { Database } from './database.ts'
 
+/** Ids of deleted sandboxes that are remembered, the latest. */
+const GONE_MAX = 10_000
+
 /** Records of the sandboxes that clients of E2B use. All are cached; every change is written first. */
 export class E2bRows<Value extends { readonly sandboxId: string }> {
   readonly #put
   readonly #exists
   readonly #records = new Map<string, Value>()
+  readonly #gone = new Set<string>()
 
   constructor(db: Database) {
     this.#put = db.prepare<[string, string]>(
@@ -17,6 +21,11 @@ export class E2bRows<Value extends { readonly sandboxId: string }> {
 
   find(sandboxId: string): Value | undefined {
     return this.#records.get(sandboxId)
+  }
+
+  /** Whether it had a record that was removed since this server started. */
+  isGone(sandboxId: string): boolean {
+    return this.#gone.has(sandboxId)
   }
 
   all(): Iterable<Value> {
@@ -32,6 +41,11 @@ export class E2bRows<Value extends { readonly sandboxId: string }> {
 
   /** The row goes with the row of its sandbox. */
   forget(sandboxId: string): void {
-    this.#records.delete(sandboxId)
+    if (!this.#records.delete(sandboxId)) return
+    this.#gone.add(sandboxId)
+    for (const oldest of this.#gone) {
+      if (this.#gone.size <= GONE_MAX) break
+      this.#gone.delete(oldest)
+    }
   }
 }

@@ -18,7 +18,7 @@ export type Tier = NonNullable<SandboxAnswer['tier']>
 export type Expiry = NonNullable<SandboxAnswer['expires']>
 export type SandboxLimits = SandboxAnswer['limits']
 export type VolumeMount = SandboxAnswer['volumes'][number]
-export type NetworkPolicy = Pick<SandboxAnswer['network'], 'mode' | 'allow'>
+export type NetworkPolicy = Pick<SandboxAnswer['network'], 'mode' | 'allow' | 'deny'>
 export type SandboxQuery = z.output<typeof listSandboxesQuery>
 
 /** A mount, with the volume that its name stood for when the sandbox was created. */

@@ -7,23 +7,41 @@ import { networkOptions } from '../network-flags.ts'
 export interface ChangeNetworkFlags {
   readonly mode?: NetworkMode
   readonly allow?: readonly string[]
+  readonly deny?: readonly string[]
 }
 
 /** Shows the network of a sandbox, after changing its policy if flags ask for it. */
-export async function network(call: Call, ref: string, { mode, allow }: ChangeNetworkFlags): Promise<void> {
+export async function network(
+  call: Call,
+  ref: string,
+  { mode, allow, deny }: ChangeNetworkFlags,
+): Promise<void> {
   const { signal } = call
   const sandbox = await call.sandbox(ref)
-  const wanted = networkOptions({ ...(mode && { network: mode }), ...(allow && { allow }) })
+  const wanted = networkOptions({
+    ...(mode && { network: mode }),
+    ...(allow && { allow }),
+    ...(deny && { deny }),
+  })
   if (wanted !== undefined) await sandbox.update({ network: wanted, signal })
   const report = await sandbox.network({ signal })
   call.printResult(report, describe(report))
 }
 
-function describe({ mode, allow, unavailable, counters, denied, failedLookups = [] }: NetworkReport): string {
+function describe({
+  mode,
+  allow,
+  deny,
+  unavailable,
+  counters,
+  denied,
+  failedLookups = [],
+}: NetworkReport): string {
   const { connections, names, bytesOut, bytesIn } = counters
   const fields = formatFields([
     ['network', mode],
     ['allowed', mode === 'allow' ? allow.join(' ') || 'nothing' : undefined],
+    ['closed', deny?.join(' ')],
     ['unavailable', unavailable],
     ['connections', String(connections)],
     ['name look-ups', String(names)],

@@ -116,7 +116,8 @@ function mountText({ volume, path, readOnly }: SandboxInfo['volumes'][number]): 
   return `${volume}:${path}${readOnly ? ':ro' : ''}`
 }
 
-function networkText({ network: { mode, allow } }: SandboxInfo): string {
+function networkText({ network: { mode, allow, deny } }: SandboxInfo): string {
+  if (deny !== undefined) return `${mode}, except ${deny.join(' ')}`
   return mode === 'allow' ? `only ${allow.join(' ') || 'nothing'}` : mode
 }
 

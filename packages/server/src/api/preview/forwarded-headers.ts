@@ -37,6 +37,8 @@ export interface PreviewTarget {
   readonly port: number
   /** In path mode: the part of the path before the target. */
   readonly prefix: string | undefined
+  /** The `Host` that the program inside gets. Default: that of the request. */
+  readonly host?: string | undefined
   /** Gets the headers that the client gets. */
   readonly onHeaders?: ((headers: Readonly<Record<string, unknown>>) => void) | undefined
 }
@@ -53,12 +55,16 @@ export function publicOrigin({ headers, socket }: IncomingMessage): PublicOrigin
 }
 
 /** The headers for the server in the sandbox: names and values in turns. */
-export function headersForSandbox(request: IncomingMessage, { port, prefix }: PreviewTarget): string[] {
+export function headersForSandbox(
+  request: IncomingMessage,
+  { port, prefix, host: masked }: PreviewTarget,
+): string[] {
   const hops = hopsIn(request.rawHeaders)
   const isNear = isNearProxy(request.socket.remoteAddress)
   const { scheme, host } = publicOrigin(request)
   // In path mode the host name is this server's, which means nothing in the sandbox.
-  const headers = ['host', prefix === undefined ? (request.headers.host ?? '') : `localhost:${port}`]
+  const own = prefix === undefined ? (request.headers.host ?? '') : `localhost:${port}`
+  const headers = ['host', masked ?? own]
   let forwardedFor = ''
   const { rawHeaders } = request
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {

@@ -126,14 +126,8 @@ export class FakeSandboxes implements SandboxCalls {
       runningBurrow: () => undefined,
       use: () => Promise.reject(new Error('not here')),
       guestNow: () => undefined,
-      // biome-ignore lint/correctness/useYield: there is nothing to follow.
-      attach: async function* () {
-        throw new Error('not here')
-      },
-      // biome-ignore lint/correctness/useYield: there is nothing to follow.
-      attachRun: async function* () {
-        throw new Error('not here')
-      },
+      attach: nothingToFollow,
+      attachRun: nothingToFollow,
       reader: READER,
       explainProcess: async (_processId, event) => event,
       hold: (what, untilMs) => {
@@ -183,11 +177,13 @@ const READER: SandboxHandle['reader'] = {
   variables: async () => ({ isLive: false, contexts: [] }),
   files: {
     use: () => Promise.reject(new Error('not here')),
-    // biome-ignore lint/correctness/useYield: there is nothing to follow.
-    attach: async function* () {
-      throw new Error('not here')
-    },
+    attach: nothingToFollow,
   },
+}
+
+// biome-ignore lint/correctness/useYield: there is nothing to follow.
+async function* nothingToFollow(): AsyncGenerator<never> {
+  throw new Error('not here')
 }
 
 /** What a sandbox says of itself; the same each time. */

@@ -113,7 +113,12 @@ function raised(limits: Partial<SandboxLimits>, before: SandboxLimits): Partial<
 
 /** Names the changed fields; of the network also the new policy. */
 function describeChange({ network, ...policy }: Partial<SandboxPolicy>, hasLimits: boolean): string {
-  const reach = network === undefined ? [] : [`network: ${[network.mode, ...network.allow].join(' ')}`]
+  const reach =
+    network === undefined
+      ? []
+      : [
+          `network: ${[network.mode, ...network.allow, ...(network.deny ?? []).map((rule) => `not ${rule}`)].join(' ')}`,
+        ]
   const text = [...Object.keys(policy), ...(hasLimits ? ['limits'] : []), ...reach].join(', ')
   return text.length <= DETAIL_MAX_CHARACTERS ? text : `${text.slice(0, DETAIL_MAX_CHARACTERS - 1)}…`
 }

@@ -118,9 +118,22 @@ async function makeTools(
   const { caller } = parts.builder
   const { keyId } = caller
   const images = new Map<string, BaseFiles>()
-  const context = await openContext(uploads, build.request, caller)
+  const contexts = new Map<string, BuildContext>()
+  const openUpload = async (id: string) => {
+    const known = contexts.get(id) ?? (await openContext(uploads, id, caller))
+    contexts.set(id, known)
+    return known
+  }
+  const context = build.request.context && (await openUpload(build.request.context))
   return {
-    cache: { find: (key) => cache.find(keyId, key), put: (key, id) => cache.put(keyId, key, id) },
+    cache: {
+      find: (key) => cache.find(keyId, key),
+      put: async (key, id) => {
+        const former = cache.find(keyId, key)
+        cache.put(keyId, key, id)
+        if (former !== undefined) await services.dropSnapshot(former)
+      },
+    },
     openBase: async (base: Exclude<Base, { type: 'stage' }>) => {
       if (base.type === 'template') return build.openTemplate(base.template)
       const known =
@@ -129,7 +142,11 @@ async function makeTools(
       images.set(base.image, known)
       return known
     },
-    fromContext: async (copy) => copyFromContext(context, copy),
+    fromContext: async (copy) =>
+      copyFromContext(
+        copy.context === undefined ? context || undefined : await openUpload(copy.context),
+        copy,
+      ),
     fromFiles: (files) => copyFromFiles(files),
     volumeFor: async (cacheId) => {
       const name = `build-cache-${createHash('sha256').update(cacheId).digest('hex').slice(0, 12)}`
@@ -139,13 +156,8 @@ async function makeTools(
   }
 }
 
-async function openContext(
-  uploads: Uploads,
-  { context }: RecipeRequest,
-  caller: Caller,
-): Promise<BuildContext | undefined> {
-  if (context === undefined) return undefined
-  const archive = await uploads.find(context, caller)
+async function openContext(uploads: Uploads, id: string, caller: Caller): Promise<BuildContext> {
+  const archive = await uploads.find(id, caller)
   return { archive, entries: await listTarEntries(archive) }
 }
 

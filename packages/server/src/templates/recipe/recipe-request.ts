@@ -64,12 +64,15 @@ function readStep(step: TemplateStep): Instruction {
   if ('workdir' in step)
     return { type: 'workdir', shown: `WORKDIR ${step.workdir}`, path: asLiteral(step.workdir) }
   if ('user' in step) return { type: 'user', shown: `USER ${step.user}`, user: asLiteral(step.user) }
+  if ('shell' in step) return { type: 'shell', shown: `SHELL ${step.shell.join(' ')}`, args: step.shell }
+  if ('fresh' in step) return { type: 'fresh', shown: 'without the cache' }
   return {
     type: 'copy',
     shown: `COPY ${[...step.copy, step.to].join(' ')}`,
     sources: step.copy.map(asLiteral),
     to: asLiteral(step.to),
     unpacks: false,
+    ...(step.context !== undefined && { context: step.context }),
     ...(step.chown !== undefined && { chown: step.chown }),
     ...(step.chmod !== undefined && { chmod: step.chmod }),
   }

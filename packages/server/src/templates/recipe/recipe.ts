@@ -36,6 +36,7 @@ export type Instruction = {
   | { readonly type: 'entrypoint'; readonly command: Command }
   | { readonly type: 'cmd'; readonly command: Command }
   | { readonly type: 'shell'; readonly args: readonly string[] }
+  | { readonly type: 'fresh' }
   | { readonly type: 'healthcheck'; readonly command: Command | undefined }
 )
 
@@ -44,6 +45,8 @@ export interface Copy {
   readonly to: string
   /** Another stage or image; the context by default. */
   readonly from?: Base
+  /** The upload with the files; the context of the build by default. */
+  readonly context?: string
   readonly chown?: string
   readonly chmod?: string
   /** Unpacks archives among the sources, as ADD does. */

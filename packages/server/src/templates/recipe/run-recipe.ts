@@ -33,7 +33,8 @@ export type InSandbox = Parameters<Parameters<typeof stepInSandbox>[2]>[0]
 export interface RecipeTools {
   readonly cache: {
     find(key: string): SnapshotId | undefined
-    put(key: string, id: SnapshotId): void
+    /** Drops what had this key before. */
+    put(key: string, id: SnapshotId): Promise<void>
   }
   openBase(base: Exclude<Base, { type: 'stage' }>): Promise<BaseFiles>
   /** Throws `invalid_argument` when a source matches nothing. */
@@ -119,6 +120,7 @@ class StageRun {
   #settings: RunSettings
   #args: Record<string, string> = {}
   #shell: readonly string[] = ['/bin/sh', '-c']
+  #isFresh = false
   /** Directories of WORKDIR. The next step that runs makes them. */
   #directories: string[] = []
 
@@ -163,6 +165,9 @@ class StageRun {
         return this.#set({ cmd: this.#argsOf(instruction.command) })
       case 'shell':
         this.#shell = instruction.args
+        return
+      case 'fresh':
+        this.#isFresh = true
         return
       case 'healthcheck':
         return this.#set({ healthcheck: instruction.command && this.#argsOf(instruction.command) })
@@ -243,7 +248,7 @@ class StageRun {
     progress.done += 1
     log.say(`[${Math.min(progress.done, progress.total)}/${progress.total}] ${shown}`)
     const began = performance.now()
-    let files = tools.cache.find(next)
+    let files = this.#isFresh ? undefined : tools.cache.find(next)
     if (files === undefined) {
       const before = { origin: this.#origin, settings: this.#settings }
       files = await stepInSandbox(parts, { ...this.#origin, volumes }, async (inside) => {
@@ -252,7 +257,7 @@ class StageRun {
       }).catch((error: unknown) => {
         throw new StepFailed(shown, before, error)
       })
-      tools.cache.put(next, files)
+      await tools.cache.put(next, files)
       log.say(`    done in ${((performance.now() - began) / 1000).toFixed(1)} s`)
     } else log.say('    cached')
     this.#directories = []

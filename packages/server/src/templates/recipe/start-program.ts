@@ -84,6 +84,8 @@ class ProgramWatch {
   async #follow(events: AsyncIterable<ProcessEvent>, onText: (text: string) => void): Promise<never> {
     try {
       for await (const event of events) {
+        // A program that puts itself into the background has succeeded; the sign of being ready may still come.
+        if (event.type === 'exit' && event.exitCode === 0 && event.signal === undefined) break
         if (event.type === 'exit')
           throw new DormouseError(
             'setup_failed',
