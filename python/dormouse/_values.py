@@ -10,7 +10,7 @@ from ._arguments import milliseconds
 from ._json import decode, decode_all, format_time, given, parse_time
 from ._damage import SandboxDamage, SnapshotDamage
 from ._template_builder import TemplateBuilder
-from ._network import Denied, NetworkCounters, NetworkInfo
+from ._network import ConnectionPolicy, Denied, NetworkCounters, NetworkInfo
 
 
 @dataclass(frozen=True)
@@ -75,16 +75,6 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class ConnectionPolicy:
-    """What happens to connections to the outside while the sandbox sleeps."""
-
-    # How long they are kept. Then they end.
-    keep_asleep_ms: int
-    # Whether data that arrives on one wakes it.
-    wake_on_data: bool
-
-
-@dataclass(frozen=True)
 class SandboxInfo:
     id: str
     state: str
@@ -107,8 +97,7 @@ class SandboxInfo:
     metadata: Mapping[str, str] = field(default_factory=dict)
     expires: Optional[Expires] = None
     volumes: Sequence[VolumeMount] = ()
-    # Names of secrets that it may use.
-    secrets: Sequence[str] = ()
+    secrets: Sequence[str] = ()  # names of those that it may use
     head_snapshot_id: Optional[str] = None
     forked_from: Optional[str] = None
     # The host or the processes of the sandbox died: its state after this time is lost.

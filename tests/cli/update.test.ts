@@ -31,10 +31,8 @@ test('create sets the disk limit, and update changes only the named settings', a
       'pause',
       '--ephemeral',
       '--wake-on-timer',
-      '--keep-asleep',
-      '10m',
-      '--wake-on-data',
     ],
+    ...['--keep-asleep', '10m', '--wake-on-data'],
   ])
   expect(changed).toMatchObject({
     name: 'box',

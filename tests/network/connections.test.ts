@@ -96,13 +96,13 @@ def whole(to):
   test('what arrives is there at the wake, and so is its end', async () => {
     const id = await connected()
     await world.server.run(id, QUIET)
-    await expect.poll(async () => (await tell({})).open).toBe(1)
+    await expect.poll(async () => (await tell({})).open, { timeout: 30_000 }).toBe(1)
     await standby(id, 'stored')
     await tell({ say: 'x', count: 300_000, end: true })
     expect(await world.inside(id, '(whole(quiet), quiet.sendall(b"half open"), quiet.close())[0]')).toBe(
       300_000,
     )
-    await expect.poll(async () => (await tell({})).open).toBe(0)
+    await expect.poll(async () => (await tell({})).open, { timeout: 30_000 }).toBe(0)
   })
 
   test('a connection that one side has ended stays half open', async () => {
@@ -118,7 +118,7 @@ def whole(to):
     expect(await world.inside(id, 'listen(quiet)')).toBe('ended')
     // The other half: the server has ended first.
     await world.server.run(id, QUIET)
-    await expect.poll(async () => (await tell({})).open).toBe(1)
+    await expect.poll(async () => (await tell({})).open, { timeout: 30_000 }).toBe(1)
     await tell({ say: 'last', end: true })
     await standby(id, 'stored')
     expect(await world.inside(id, '[listen(quiet), listen(quiet), quiet.send(b"x")]')).toEqual([
@@ -128,7 +128,7 @@ def whole(to):
     ])
     await standby(id, 'stored')
     await world.server.run(id, 'quiet.close()')
-    await expect.poll(async () => (await tell({})).open).toBe(0)
+    await expect.poll(async () => (await tell({})).open, { timeout: 30_000 }).toBe(0)
   })
 
   test('a snapshot that is refused disturbs no connection', async () => {
@@ -152,14 +152,14 @@ describe('the policy', () => {
     const { ends } = await tell({})
     await standby(id, tier)
     // Both of its connections end outside first.
-    await expect.poll(async () => (await tell({})).ends.length).toBe(ends.length + 2)
+    await expect.poll(async () => (await tell({})).ends.length, { timeout: 30_000 }).toBe(ends.length + 2)
     expect(await world.inside(id, 'listen()')).toMatch(/Connection|BrokenPipe/)
   })
 
   test('data wakes the sandbox if its policy says so', async () => {
     const id = await world.create(undefined, { connections: { wakeOnData: true } })
     await world.server.run(id, `${CONNECT}\nquiet = socket.create_connection(("11.22.33.44", 7008))`)
-    await expect.poll(async () => (await tell({})).open).toBe(1)
+    await expect.poll(async () => (await tell({})).open, { timeout: 30_000 }).toBe(1)
     await standby(id, 'stored')
     const { summary } = await world.server.ok(`/v1/sandboxes/${id}/why`)
     expect(summary).toContain('3 connections are kept for 60 min; data that arrives wakes it.')

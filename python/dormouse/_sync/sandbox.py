@@ -42,9 +42,9 @@ class Sandbox(Running, Views, Creatable):
     its last use (0: never). At its memory limit, Linux kills a process; with `at_memory_limit="pause"` the sandbox is
     saved and sleeps until `update` raises the limit. With `wake_on_timer`, its clocks continue while it sleeps, and it
     wakes for timers of its processes. Connections to the outside are kept for `keep_asleep` while it sleeps, an hour by
-    default; with `wake_on_data`, data that arrives on one wakes it. `volumes` are `{"/path": "name"}`. `ephemeral` deletes it after an hour without
-    use. `network` is `"public"`, `"none"`, or a list of what it may reach, such as `["pypi.org:443"]`. `secrets` are
-    names of `Client().secrets`.
+    default; with `wake_on_data`, data that arrives on one wakes it. `volumes` are `{"/path": "name"}`. `ephemeral`
+    deletes it after an hour without use. `network` is `"public"`, `"none"`, or a list of what it may reach, such as
+    `["pypi.org:443"]`. `secrets` are names of `Client().secrets`.
     """
 
     _delete_on_close: bool
