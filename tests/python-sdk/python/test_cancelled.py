@@ -168,7 +168,7 @@ class Forks(unittest.TestCase):
         return Parent(), calls
 
     def map(self, parent, count, concurrency, work=lambda child, n: n):
-        return map_over_forks(parent, list(range(count)), work, concurrency, "item", {})
+        return map_over_forks(parent, list(range(count)), work, concurrency, "item", 0, {})
 
     def test_only_callers_that_waited_for_a_failed_fork_fail_with_it(self):
         waiting = threading.Event()
