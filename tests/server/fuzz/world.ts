@@ -180,6 +180,7 @@ export class World {
 
   /** Takes away what granted requests have made. */
   async tidy(keep: readonly string[] = [MASTER, this.fixtures.sandbox]): Promise<void> {
+    await this.#endWork()
     const { items } = await this.as('own', '/v1/sandboxes?limit=1000')
     for (const { id, name } of items) {
       if (keep.includes(id) || keep.includes(name)) continue
@@ -192,10 +193,30 @@ export class World {
         await this.as('own', `/v1/templates/${name}`, { method: 'DELETE' })
   }
 
+  /** Services, jobs, schedules and webhooks act by themselves, which must not look like the work of the next request. */
+  async #endWork(): Promise<void> {
+    for (const kind of ['schedules', 'webhooks', 'services', 'jobs'])
+      for (const key of [this.server.key, this.#keys.own ?? '', this.#keys.other ?? '']) {
+        const { items } = await this.server.ok(`/v1/${kind}?limit=1000`, { key })
+        for (const { id, name } of items) {
+          const at = `/v1/${kind}/${id ?? name}`
+          if (kind === 'jobs') await this.server.call(`${at}/cancel`, { key, json: {} })
+          await this.server.call(at, { method: 'DELETE', key })
+        }
+      }
+    const { items } = await this.as('admin', '/v1/sandboxes?limit=1000')
+    for (const { id, metadata } of items)
+      if (metadata.job !== undefined || metadata['dormouse/service'] !== undefined)
+        await this.server.call(`/v1/sandboxes/${id}`, { method: 'DELETE' })
+  }
+
   /** All that a refused request could have changed, seen by who sees everything. */
   async state(): Promise<Json> {
     const { sandbox } = this.fixtures
-    const lists = ['sandboxes', 'snapshots', 'templates', 'keys', 'volumes', 'secrets', 'ssh-keys']
+    const lists = [
+      ...['sandboxes', 'snapshots', 'templates', 'keys', 'volumes', 'secrets', 'ssh-keys'],
+      ...['services', 'jobs', 'schedules', 'webhooks'],
+    ]
     const [runs, ...pages] = await Promise.all([
       this.as('own', `/v1/sandboxes/${sandbox}/runs`),
       ...lists.map((list) => this.as('admin', `/v1/${list}?limit=1000`)),

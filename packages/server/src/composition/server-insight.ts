@@ -17,7 +17,8 @@ export function serverInsight({ dataDir, templatesDir, lines }: ServerInsightOpt
   const startedAt = new Date().toISOString()
   return {
     report: async () => {
-      const { canRunSandboxes, checks } = await examineHost(templatesDir)
+      const { canRunSandboxes, checks: found } = await examineHost(templatesDir)
+      const checks = found.map((check) => withoutPaths(check, [dataDir, templatesDir]))
       const { bavail, bsize, blocks } = statfsSync(dataDir)
       return {
         ...{ version: VERSION, startedAt, canRunSandboxes, checks },
@@ -27,4 +28,15 @@ export function serverInsight({ dataDir, templatesDir, lines }: ServerInsightOpt
     },
     log: (options) => lines.read(options),
   }
+}
+
+/** Callers are told what is wrong, not where things are on the host. */
+function withoutPaths<Check extends object>(check: Check, paths: readonly string[]): Check {
+  const hide = (text: string) =>
+    paths.reduce((shown, path) => shown.replaceAll(path, 'the data directory'), text)
+  const entries = Object.entries(check).map(([name, value]) => [
+    name,
+    typeof value === 'string' ? hide(value) : value,
+  ])
+  return Object.fromEntries(entries) as Check
 }
