@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { access, open, readdir, readFile, realpath, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -65,10 +65,11 @@ async function scrub(): Promise<void> {
     .toBe('idle')
 }
 
-/** The memory file that only this snapshot has. */
+/** A memory file that only this snapshot has: others share theirs as hard links. */
 async function memoryOf(snapshot: string): Promise<string> {
   const { memory } = server.factory.layout.snapshot(snapshot as never)
-  return join(memory, (await readdir(memory)).find((each) => each.startsWith(snapshot)) ?? '')
+  const paths = (await readdir(memory)).map((each) => join(memory, each))
+  return paths.find((path) => statSync(path).nlink === 1) ?? ''
 }
 
 /** The top layer of the snapshot, once it has checksums. */
