@@ -173,6 +173,8 @@ describe('guard', () => {
       [
         ...replaced.map((name) => `${name} T`),
         ...fromLibc.map((name) => `${name} w`),
+        'dormouse_guard_call B',
+        'dormouse_guard_enter T',
         'dormouse_guard_table D',
       ].sort(),
     )

@@ -102,7 +102,9 @@ describe('a sandbox', () => {
     const [fork] = await sandbox.fork()
     await fork?.promote({ keep: true })
     expect((await fork?.refresh())?.state).toBe('running')
-    await Promise.all([sandbox.delete(), fork?.delete(), server.client.snapshots.delete('origin/ready')])
+    // First: its name is found by that of the sandbox.
+    await server.client.snapshots.delete('origin/ready')
+    await Promise.all([sandbox.delete(), fork?.delete()])
   })
 
   test('is printed and becomes JSON as its info, without its client', async () => {

@@ -25,9 +25,7 @@ function defineDeploy(program: Command, define: Define): void {
     summary: 'serve a directory, a template or an image at a stable address, asleep until it is asked',
     options: [
       new Option('--name <name>', 'the name of the service (default: that of the source)'),
-      new Option('--port <number>', 'the port that the program listens on')
-        .argParser(numberFlag('--port'))
-        .makeOptionMandatory(),
+      new Option('--port <number>', 'the port that the program listens on').argParser(numberFlag('--port')),
       new Option('--start <command>', 'the command that serves (default: what the source says)'),
       new Option('--ready <condition>', 'when it is ready: a port, or the text of an output line'),
       new Option('--image <image>', 'the container image to build on'),

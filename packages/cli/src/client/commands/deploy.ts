@@ -11,7 +11,7 @@ import { type ServiceFlags, toSettings } from '../service-flags.ts'
 
 interface DeployFlags extends NetworkFlags, PolicyFlags, ServiceFlags {
   readonly name?: string
-  readonly port: number
+  readonly port?: number
   readonly start?: string
   readonly ready?: string
   readonly template?: string
@@ -28,11 +28,13 @@ export async function deployService(
   flags: DeployFlags,
 ): Promise<void> {
   const { client, signal } = call
+  const { port } = flags
+  if (port === undefined) throw new UsageError('the port of the program is missing', 'Add --port NUMBER.')
   const { dir, named } = await sourceOf(source, flags)
   const name = flags.name ?? nameOf(dir ?? source)
   const { env, start, ready } = flags
   const request: DeployService = {
-    port: flags.port,
+    port,
     ...named,
     ...toSettings(flags),
     ...omitUndefined({
