@@ -63,7 +63,7 @@ class Own: pass
 own = Own(); reference = weakref.ref(own); was_alive = reference() is own
 del own
 text = [str(numpy.random.random())]
-counts = {sys.getrefcount(each) for each in (numpy.dot, pandas.DataFrame, pandas.DataFrame.sum.__code__, sys)}
+counts = {sys.getrefcount(each) for each in (pandas.read_csv, pandas.DataFrame, pandas.DataFrame.sum.__code__, sys)}
 print(counts, was_alive, reference(), sys.getrefcount(text[0]))`
 
 /** Which libraries are mapped from their own files, and whether anything can be both written and executed. */
