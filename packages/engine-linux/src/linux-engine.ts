@@ -256,9 +256,8 @@ export class LinuxEngine implements Engine {
   }
 
   async deleteVolume(volumeId: VolumeId): Promise<void> {
-    const user = [...this.#burrows].find(({ record }) =>
-      record.volumes.some((mount) => mount.volumeId === volumeId),
-    )
+    const mounts = ({ record }: LinuxBurrow) => record.volumes.some((mount) => mount.volumeId === volumeId)
+    const user = [...this.#burrows].find(mounts)
     if (user !== undefined)
       throw new DormouseError('in_use', `The volume ${volumeId} is mounted in ${user.sandboxId}.`)
     await this.#volumes.delete(volumeId)
