@@ -12,10 +12,12 @@ export type DeployServiceBody = {
   target?: string
   steps?: (
     | { run: string }
-    | { copy: string[]; to: string; chown?: string; chmod?: string }
+    | { copy: string[]; to: string; chown?: string; chmod?: string; context?: string }
     | { env: Record<string, string> }
     | { workdir: string }
     | { user: string }
+    | { shell: string[] }
+    | { fresh: true }
   )[]
   start?: string
   ready?: { port?: number; command?: string; log?: string; timeoutMs?: number }
