@@ -112,6 +112,7 @@ export class LiveService {
       isReleased = true
       replica.requests -= 1
       replica.usedAtMs = performance.now()
+      if (this.#replicas.has(replica.id)) replica.followAgain()
     }
     try {
       await withTimeout(replica.untilReady(signal), WAIT_MS, () =>

@@ -41,6 +41,7 @@ export class Replica {
   #row: ReplicaRow
   #state: View['state']
   #following: AbortController | undefined
+  #isFollowed = false
   #ready: Promise<void>
   #setReady: () => void = () => {}
   #startedAtMs = 0
@@ -117,6 +118,7 @@ export class Replica {
     this.#following?.abort()
     const following = new AbortController()
     this.#following = following
+    this.#isFollowed = true
     const { signal } = following
     try {
       const processId = await this.#runningProcess(guest)
@@ -129,7 +131,15 @@ export class Replica {
       if (exit !== undefined && !signal.aborted) this.#ended(describeExit(exit))
     } catch {
       // The sandbox went to sleep or its burrow ended. The next burrow is followed again.
+    } finally {
+      if (this.#following === following) this.#isFollowed = false
     }
+  }
+
+  /** A sleep that was undone ends the connection to the program, but not the burrow. */
+  followAgain(): void {
+    const burrow = this.#isFollowed || this.#state === 'draining' ? undefined : this.sandbox.runningBurrow()
+    if (burrow !== undefined) void this.follow(burrow)
   }
 
   /** Restarts the program when it has not answered several times. Does nothing while the replica sleeps. */
