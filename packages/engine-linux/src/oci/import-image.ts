@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { settleAll } from '@dormouse/async'
 import {
   burrowLimitsSchema,
   DormouseError,
+  hasErrorCode,
   type LayerId,
   newLayerId,
   newSnapshotId,
@@ -18,7 +18,7 @@ import {
 } from '@dormouse/engine'
 import { snapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
-import { makeOwnedDirectory, removeAbandoned } from '../host/work-directory.ts'
+import { makeOwnedDirectory } from '../host/work-directory.ts'
 import { PageWorker } from '../image/page-worker.ts'
 import type { SnapshotEngine } from '../snapshot/snapshot-engine.ts'
 import { describeSnapshot } from '../storage/describe-snapshot.ts'
@@ -29,13 +29,12 @@ import { describeImage, EMPTY_IMAGE } from './describe-image.ts'
 import { makeSettingsLayer, SETTINGS_LAYER } from './image-settings.ts'
 import { LayerIndex } from './layer-index.ts'
 import { type PulledImage, pullImage } from './pull-image.ts'
+import { makePullsDirectory, removeOldPulls, UNPACKING } from './pulls-directory.ts'
 import { requireSkopeo } from './skopeo.ts'
 import { unpackLayer } from './unpack-layer.ts'
 
 /** One decompresses while the other writes. */
 const UNPACK_AT_ONCE = 2
-/** What a failed pull keeps, so that another try can continue. */
-const PULL_KEPT_MS = 24 * 3_600_000
 
 interface PreparedLayer {
   readonly digest: string
@@ -71,13 +70,13 @@ async function importOne(engine: SnapshotEngine, request: ImportImage, key: stri
   await makePullsDirectory(layout.pullsDir)
   if (request.image === EMPTY_IMAGE.name) return importEmpty(engine, request)
   await requireSkopeo(onLine)
-  await removeOldPulls(layout.pullsDir)
+  await removeOldPulls(layout.pullsDir, importing)
   const index = new LayerIndex(layout)
   await index.tidy()
   const directory = join(layout.pullsDir, key)
   const source = parseImageSource(request.image)
   const findLayer = (digest: string) => index.find(digest)
-  const work = await makeOwnedDirectory({ parent: layout.pullsDir, prefix: '.unpacking-' })
+  const work = await makeOwnedDirectory({ parent: layout.pullsDir, prefix: UNPACKING })
   try {
     const pulled = await pullImage({
       source,
@@ -96,7 +95,10 @@ async function importOne(engine: SnapshotEngine, request: ImportImage, key: stri
     await removeTree(directory)
     return { snapshot, image }
   } catch (error) {
-    throw explainNoSpace(error, 'The disk is full; the image was not imported.')
+    const explained = explainNoSpace(error, 'The disk is full; the image was not imported.')
+    // What has arrived is kept for the next try, but not where it takes the room that others need.
+    if (hasErrorCode(explained, 'no_space')) await removeTree(directory)
+    throw explained
   } finally {
     await removeTree(work)
   }
@@ -104,7 +106,7 @@ async function importOne(engine: SnapshotEngine, request: ImportImage, key: stri
 
 /** A snapshot without any file of an image. */
 async function importEmpty(engine: SnapshotEngine, request: ImportImage): Promise<ImportedImage> {
-  const work = await makeOwnedDirectory({ parent: engine.host.layout.pullsDir, prefix: '.unpacking-' })
+  const work = await makeOwnedDirectory({ parent: engine.host.layout.pullsDir, prefix: UNPACKING })
   try {
     const { user, env, cwd } = EMPTY_IMAGE
     const publish = { prepared: [], work, request, image: { user, env, cwd } }
@@ -226,23 +228,4 @@ async function nameLayer(
   await rename(directory, join(layersDir, id))
   await syncLayer(worker, join(layersDir, id))
   return id
-}
-
-/** skopeo has no privileges, and must be able to enter the directory. */
-async function makePullsDirectory(pullsDir: string): Promise<void> {
-  await mkdir(pullsDir, { recursive: true, mode: 0o711 })
-  const parent = dirname(pullsDir)
-  const { mode } = await stat(parent)
-  if ((mode & 0o001) === 0) await chmod(parent, (mode & 0o7777) | 0o011)
-}
-
-async function removeOldPulls(pullsDir: string): Promise<void> {
-  await removeAbandoned({ parent: pullsDir, prefix: '.unpacking-' })
-  for (const name of await readdir(pullsDir)) {
-    const path = join(pullsDir, name)
-    // A pull that ends at this moment removes its directory itself.
-    const made = await stat(path).catch(() => undefined)
-    const isOld = made !== undefined && Date.now() - made.mtimeMs > PULL_KEPT_MS
-    if (!name.startsWith('.') && !importing.has(name) && isOld && existsSync(path)) await removeTree(path)
-  }
 }

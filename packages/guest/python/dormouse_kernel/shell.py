@@ -13,8 +13,8 @@ from traitlets import Type, default, observe
 from traitlets.config import Config
 
 from dormouse_kernel.cell_sources import unused_cell_name
+from dormouse_kernel.ipython_display import KernelDisplayHook, KernelDisplayPublisher
 from dormouse_kernel.report import remember, report_of
-from dormouse_kernel.results import KernelDisplayHook, KernelDisplayPublisher
 
 
 class Exit(ExitAutocall):
