@@ -40,7 +40,6 @@ import { FailureLog } from './host/failure-log.ts'
 import { Layout } from './host/layout.ts'
 import { findGateAddon } from './network/gate-addon.ts'
 import { importImage } from './oci/import-image.ts'
-import { removeOldPulls } from './oci/pulls-directory.ts'
 import { adoptBurrows } from './snapshot/adopt-burrows.ts'
 import { checkListedPart, listParts, verifyStored } from './snapshot/check-stored.ts'
 import {
@@ -316,9 +315,6 @@ export class LinuxEngine implements Engine {
     for (const burrow of burrows) this.#hold(burrow)
     await snapshots?.removeLeftovers()
     await this.#volumes.removeDeleted()
-    await removeOldPulls(host.layout.pullsDir).catch((error: unknown) =>
-      host.failures.report('removal', error, {}, 'what a pull left was not removed'),
-    )
     // Upkeep that the last server did not get to.
     for (const { id } of (await snapshots?.store.list()) ?? [])
       this.#upkeep.schedule(id, UPKEEP_AFTER_START_MS)
