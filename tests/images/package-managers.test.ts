@@ -106,7 +106,7 @@ describe('in an image of its own, with an index that the policy allows', () => {
   })
 })
 
-// Skip: they need the internet, or the mirrors of this host; DORMOUSE_TEST_REGISTRIES=1 and DORMOUSE_TEST_PIP=1 run them.
+// Skip: they need the internet, or the mirrors of this host; DORMOUSE_TEST_REGISTRIES=1 runs them.
 describe.runIf(process.env['DORMOUSE_TEST_REGISTRIES'] === '1')('from the real registries', () => {
   let server: ServerProcess
   let id: string
@@ -125,6 +125,7 @@ describe.runIf(process.env['DORMOUSE_TEST_REGISTRIES'] === '1')('from the real r
     expect(stdout, stderr).toMatch(/true\n$/)
   })
 
+  // Skip: hosts without an index of Python packages exist; DORMOUSE_TEST_PIP=1 says that this one has one.
   test.runIf(process.env['DORMOUSE_TEST_PIP'] === '1')('pip installs a package', async () => {
     const { stdout, stderr } = await sh(
       'python3 -m pip install --no-cache-dir six==1.17.0 && python3 -c "import six; print(six.__version__)"',
