@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { buildTemplate, builtTemplate } from '../server/build-template.ts'
 import { type Fault, ServerProcess } from '../server/server-process.ts'
 import { FaultyRegistry } from './faulty-registry.ts'
@@ -16,7 +16,7 @@ vi.setConfig({ testTimeout: MINUTES, hookTimeout: MINUTES })
 let registry: Registry
 let faulty: FaultyRegistry
 let server: ServerProcess
-/** What the host has when only the template `kept` exists. */
+/** What the host has before a test: builds of images that have ended are kept as cached steps. */
 let layersBefore: string[]
 beforeAll(async () => {
   registry = await Registry.start()
@@ -29,6 +29,8 @@ beforeAll(async () => {
   expect(await buildTemplate(server, { name: 'kept', image: `${faulty.host}/kept:1` })).toMatchObject({
     state: 'ready',
   })
+})
+beforeEach(() => {
   layersBefore = layers()
 })
 afterAll(async () => {

@@ -20,7 +20,7 @@ let server: ServerProcess
 let scratch: string
 beforeAll(async () => {
   scratch = mkdtempSync(join(tmpdir(), 'dormouse-own-python-'))
-  server = await ServerProcess.start({ builds: { atOnce: 3, memoryBytes: 512 * 1024 ** 2 } })
+  server = await ServerProcess.start({ builds: { memoryBytes: 512 * 1024 ** 2 } })
   const layers = [busyboxLayer, pythonLayer(host)]
   // IPython needs traitlets, and the library of the image comes first.
   const broken = makeLayer([{ path: `${SITE}/traitlets.py`, content: 'raise ImportError("not this one")\n' }])
@@ -35,12 +35,12 @@ beforeAll(async () => {
     plain: [...layers, broken],
     old: [busyboxLayer, old],
   }
-  const built = Object.entries(images).map(async ([name, of]) => {
+  for (const [name, of] of Object.entries(images)) {
     const layout = join(scratch, name)
     writeLayout(layout, of, ENV, { compression: 'zstd' })
-    return buildTemplate(server, { name, image: `oci:${layout}` })
-  })
-  for (const template of await Promise.all(built)) expect(template.error).toBeUndefined()
+    const template = await buildTemplate(server, { name, image: `oci:${layout}` })
+    expect(template.error).toBeUndefined()
+  }
 })
 afterAll(async () => {
   await server?.cleanUp()
@@ -80,7 +80,7 @@ describe('an image with a Python of its own', () => {
   test('stops at a time-out, and keeps its variables', async () => {
     const json = { code: 'while True: pass', language: 'python', timeoutMs: 300 }
     const stopped = await server.ok('/v1/sandboxes/of-own/run', { json })
-    expect(stopped.error.name).toBe('TimeoutError')
+    expect(stopped.error.name).toBe('RunTimeout')
     expect((await python('print(x)')).stdout).toBe('41\n')
   })
 })
@@ -119,7 +119,7 @@ describe('a Python in which IPython does not load', () => {
     await sleepAndWake('plain')
     expect((await python('print(x)')).stdout).toBe('41\n')
     const json = { code: 'while True: pass', language: 'python', timeoutMs: 300 }
-    expect((await server.ok('/v1/sandboxes/of-plain/run', { json })).error.name).toBe('TimeoutError')
+    expect((await server.ok('/v1/sandboxes/of-plain/run', { json })).error.name).toBe('RunTimeout')
     expect((await python('print(x)')).stdout).toBe('41\n')
   })
 })
