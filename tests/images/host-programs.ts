@@ -7,6 +7,7 @@ import { testDataDir } from '../test-data-dir.ts'
 /** What an image of this host's Python does not need. */
 const LEFT_OUT =
   /\/(test|idlelib|lib2to3|tkinter|ensurepip|config-[^/]*|EXTERNALLY-MANAGED|sitecustomize\.py)$/
+const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt'
 const SITE = 'usr/lib/python3/dist-packages'
 
 /** Describes the host's Python: it says itself where it is. */
@@ -38,10 +39,15 @@ export function pythonLayer({ program, stdlib, version, modules }: HostPython): 
       verbatimSymlinks: true,
       filter: (path) => !LEFT_OUT.test(path),
     })
+    // Debian's pip has no certificates of its own.
+    mkdirSync(join(root, dirname(CERTIFICATES)), { recursive: true })
+    cpSync(realpathSync(CERTIFICATES), join(root, CERTIFICATES))
     const pip = join(testDataDir, 'templates/python/current/rootfs', SITE, 'pip')
     cpSync(realpathSync(pip), join(root, SITE, 'pip'), { recursive: true })
     writeFileSync(join(root, SITE, 'of_the_image.py'), `version = "${version}"\n`)
-    mkdirSync(join(root, 'usr/local/bin'), { recursive: true })
+    // A Python that has started does not look into a directory that pip makes later.
+    for (const path of ['bin', `lib/python${version}/dist-packages`])
+      mkdirSync(join(root, 'usr/local', path), { recursive: true })
     execFileSync('ln', ['-s', program, join(root, 'usr/local/bin/python3')])
   })
 }

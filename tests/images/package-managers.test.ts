@@ -85,7 +85,7 @@ describe('in an image of its own, with an index that the policy allows', () => {
     const { exitCode, stdout, stderr } = await sh(npm)
     expect(exitCode, stdout + stderr).toBe(0)
     await server.ok(`/v1/sandboxes/${id}/contexts`, {
-      json: { context: 'app', language: 'javascript', cwd: '/root/app' },
+      json: { name: 'app', language: 'javascript', cwd: '/root/app' },
     })
     const json = { context: 'app', code: 'import { greeting } from "greeting-module"; console.log(greeting)' }
     expect(await server.ok(`/v1/sandboxes/${id}/run`, { json })).toMatchObject({
