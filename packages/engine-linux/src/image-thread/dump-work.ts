@@ -7,7 +7,7 @@ import { requireSmallDump } from '../image/dump-limits.ts'
 import { readImage } from '../image/image-file.ts'
 import { type MapMemory, type MappedImage, mapMemory } from '../image/map-memory.ts'
 import { OpenFiles } from '../image/open-files.ts'
-import { parkOutsideConnections } from '../image/outside-connections.ts'
+import { type OutsideConnections, parkOutsideConnections } from '../image/outside-connections.ts'
 import type { PageMover } from '../image/page-mover.ts'
 import { mendPipes } from '../image/pipes.ts'
 import { refuseLoss } from '../image/refuse-loss.ts'
@@ -21,6 +21,8 @@ import type { VolumeFile } from '../volume/volume-files.ts'
 
 export interface MendDump {
   readonly sleeps: readonly SleepingThread[]
+  /** The connections to the outside that continue after a restore, by key. */
+  readonly keptKeys: readonly string[]
 }
 
 /**
@@ -54,14 +56,14 @@ export class DumpWork {
   }
 
   /** Fixes what CRIU saves in a form that it would not restore correctly. */
-  async mend({ sleeps }: MendDump): Promise<{ isOutside: boolean; hasWritten: boolean }> {
+  async mend({ sleeps, keptKeys }: MendDump): Promise<OutsideConnections & { hasWritten: boolean }> {
     mendTimers(this.#files.image)
     await mendSleepingThreads(this.#rawDir, sleeps)
     relaxShownLimits(this.#files)
     await mendPipes(this.#rawDir)
     await dropBaseFilters(this.#rawDir)
-    const isOutside = await parkOutsideConnections(this.#rawDir, this.#files.image)
-    return { isOutside, hasWritten: await listWritten(this.#files, this.#rawDir) }
+    const parked = await parkOutsideConnections(this.#rawDir, this.#files.image, new Set(keptKeys))
+    return { ...parked, hasWritten: await listWritten(this.#files, this.#rawDir) }
   }
 
   /** All timers that are set. */

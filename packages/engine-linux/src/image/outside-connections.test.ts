@@ -25,8 +25,8 @@ test('connections to the outside are distinguished from all other sockets', () =
 
 test.each([
   ['established', 1, 1],
-  ['FIN_WAIT1', 4, 1],
-  ['FIN_WAIT2', 5, 1],
+  ['FIN_WAIT1', 4, 5],
+  ['FIN_WAIT2', 5, 5],
   ['CLOSE_WAIT', 8, 8],
   ['LAST_ACK', 9, 8],
   ['CLOSING', 11, 8],

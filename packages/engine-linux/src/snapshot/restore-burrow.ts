@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { withTimeout } from '@dormouse/async'
 import { type BurrowLimits, DormouseError, type SandboxId } from '@dormouse/contracts'
+import type { ParkedConnections } from '@dormouse/engine'
 import { lockAgentSocket } from '../burrow/agent-socket.ts'
 import type { BurrowHost } from '../burrow/burrow-host.ts'
 import { type Introduction, introduceBurrow } from '../burrow/introduce-burrow.ts'
@@ -11,6 +12,7 @@ import { discardSpare, type Spare } from '../burrow/spare.ts'
 import type { CriuResult } from '../criu/run-criu.ts'
 import type { SnapshotPaths } from '../host/layout.ts'
 import { copyCarried } from '../image/carry-open-files.ts'
+import { BurrowEnds } from '../network/burrow-ends.ts'
 import { closeOutsideConnections } from '../network/open-gate.ts'
 import type { FirstProcess } from '../process/first-process.ts'
 import type { FullManifest } from '../storage/manifest.ts'
@@ -38,6 +40,8 @@ export interface RestoreProcesses extends RestoreSource {
   readonly volumes: FullManifest['volumes']
   /** How much further the clocks and timers of the processes are than when they were saved; 0 by default. */
   readonly passedMs?: number
+  /** The connections to the outside that continue. The others end. */
+  readonly connections?: ParkedConnections | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -104,10 +108,34 @@ export async function restoreProcesses(
     hidesLimits: manifest.showsLimits !== true,
     signal: restore.signal,
   })
-  await enterCriu(host, { spare, first: launched.first }, restore)
-  if (manifest.outside === true) await closeConnections(host, launched)
-  await lockAgentSocket(launched.first)
-  return launched
+  const ends = await makeEnds(host, launched, restore.connections ?? [])
+  try {
+    await enterCriu(host, { spare, first: launched.first }, restore)
+    if (manifest.outside === true) await closeConnections(host, launched, ends)
+    await ends?.start()
+    await lockAgentSocket(launched.first)
+  } catch (error) {
+    ends?.discard()
+    throw error
+  }
+  return { ...launched, ends }
+}
+
+/**
+ * Before CRIU brings the processes back: a connection whose other end is missing when CRIU lets it go would be reset. A
+ * sandbox without its connections is better than none.
+ */
+async function makeEnds(
+  { failures }: BurrowHost,
+  { first, record }: LaunchedBurrow,
+  connections: ParkedConnections,
+): Promise<BurrowEnds | undefined> {
+  if (connections.length === 0) return undefined
+  return BurrowEnds.make(first, connections).catch((error: unknown) => {
+    const fields = { sandboxId: record.sandboxId, burrowId: record.id }
+    failures.report('network', error, fields, 'connections of a restored burrow do not continue')
+    return undefined
+  })
 }
 
 /** Lets the CRIU of the spare bring the processes back below PID 1. */
@@ -143,8 +171,12 @@ function toNs(ms: number): bigint {
 }
 
 /** A sandbox with connections that hang is better than none. */
-async function closeConnections({ failures }: BurrowHost, { first, record }: LaunchedBurrow): Promise<void> {
-  await closeOutsideConnections(first).catch((error: unknown) => {
+async function closeConnections(
+  { failures }: BurrowHost,
+  { first, record }: LaunchedBurrow,
+  ends: BurrowEnds | undefined,
+): Promise<void> {
+  await closeOutsideConnections(first, ends?.records).catch((error: unknown) => {
     const fields = { sandboxId: record.sandboxId, burrowId: record.id }
     failures.report('network', error, fields, 'connections of a restored burrow were not closed')
   })
