@@ -51,6 +51,7 @@ export type {
   GuestVariables,
   ListeningPort,
   OpenFile,
+  PortConnection,
   ProcessConnection,
   ProcessExit,
   ProcessInfo,

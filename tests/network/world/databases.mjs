@@ -16,8 +16,8 @@ process.on('exit', () => {
   rmSync(directory, { recursive: true, force: true })
 })
 
-function run(command, args) {
-  children.push(spawn(command, args, { stdio: 'ignore' }))
+function run(command, args, argv0 = command) {
+  children.push(spawn(command, args, { stdio: 'ignore', argv0 }))
 }
 
 const [version] = readdirSync('/usr/lib/postgresql').sort((a, b) => Number(b) - Number(a))
@@ -34,18 +34,9 @@ execFileSync('setpriv', [...asPostgres, 'tee', '-a', `${data}/pg_hba.conf`], {
 })
 const settings = ['-p', '5433', '-k', directory, '-c', 'listen_addresses=*', '-c', 'fsync=off']
 run('setpriv', [...asPostgres, `${bin}/postgres`, '-D', data, ...settings])
-run('redis-server', [
-  '--port',
-  '6379',
-  '--bind',
-  '*',
-  '--protected-mode',
-  'no',
-  '--save',
-  '',
-  '--dir',
-  directory,
-])
+const redis = ['--port', '6379', '--bind', '*', '--protected-mode', 'no', '--save', '', '--dir', directory]
+// Debian's redis-server is a link to this program, which goes by the name that it is called by.
+run('redis-check-rdb', redis, 'redis-server')
 
 /** Sends every frame back as it came, without its mask. Frames are shorter than 126 bytes. */
 const echo = createServer().on('upgrade', (request, socket) => {

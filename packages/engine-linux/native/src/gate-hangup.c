@@ -38,7 +38,8 @@ struct round {
 static bool is_own_ipv4(uint32_t network_order)
 {
     uint32_t address = ntohl(network_order);
-    return address == 0 || address >> 24 == 127 || address == 0xc6120002u;
+    /* Connections of the server to ports inside come from 127.18.0.1. */
+    return address == 0 || (address >> 24 == 127 && address != 0x7f120001u) || address == 0xc6120002u;
 }
 
 static bool is_own(int family, const uint32_t *words)

@@ -16,6 +16,7 @@ import { dropBaseFilters } from '../image/seccomp-filters.ts'
 import { mendSleepingThreads, type SleepingThread } from '../image/sleeping-threads.ts'
 import { taskTimersOf } from '../image/task-timers.ts'
 import { mendTimers, timersOf } from '../image/timers.ts'
+import { restorableQueueBytes } from '../network/restorable-queue.ts'
 import { detachFromVolumes } from '../volume/detach-from-volumes.ts'
 import type { VolumeFile } from '../volume/volume-files.ts'
 
@@ -62,7 +63,10 @@ export class DumpWork {
     relaxShownLimits(this.#files)
     await mendPipes(this.#rawDir)
     await dropBaseFilters(this.#rawDir)
-    const parked = await parkOutsideConnections(this.#rawDir, this.#files.image, new Set(keptKeys))
+    const parked = await parkOutsideConnections(this.#rawDir, this.#files.image, {
+      keys: new Set(keptKeys),
+      queueMaxBytes: await restorableQueueBytes(),
+    })
     return { ...parked, hasWritten: await listWritten(this.#files, this.#rawDir) }
   }
 

@@ -21,7 +21,7 @@ function end(
 
 const inside = (more: Partial<InsideEnd>): InsideEnd => ({
   ...{ key: '', writtenSeq: 1_000, hasEnded: false, written: Buffer.alloc(0) },
-  receivedSeq: 2_000,
+  ...{ receivedSeq: 2_000, cut: Buffer.alloc(0), hasLostEnd: false },
   ...more,
 })
 
@@ -52,6 +52,23 @@ test('what was written and not received becomes received, what was received is n
     inside({ written: Buffer.from('seen,new!') }),
   )
   expect(read(joined)).toEqual({ receiveSeq: 1_000, sendSeq: 2_000, flags: 0, in: 'unreadnew!', out: 'cde' })
+})
+
+test.each([
+  ['the end comes later', { hasLostEnd: false, receivedSeq: 1_995 }, 2_003, 0, 'RECUTcde'],
+  ['an end that was acknowledged', { hasLostEnd: true, receivedSeq: 1_994 }, 2_000, 0, 'RECUT'],
+  ['an end that the server knows of', { hasLostEnd: true, receivedSeq: 1_994 }, 2_000, 2, 'RECUT'],
+])('what was cut is sent once more, before what was unsent: %s', (_name, more, sendSeq, flags, out) => {
+  const unsent = sendSeq === 2_000 ? '' : 'abcde'
+  const joined = joinEnds(
+    end({ receiveSeq: 1_000, sendSeq, flags }, '', unsent),
+    inside({ cut: Buffer.from('RECUT'), ...more }),
+  )
+  const { receivedSeq, hasLostEnd } = more
+  expect(read(joined)).toEqual({
+    ...{ receiveSeq: 1_000, sendSeq: receivedSeq, flags: hasLostEnd ? 2 : 0 },
+    ...{ in: '', out },
+  })
 })
 
 test('sequence numbers wrap', () => {

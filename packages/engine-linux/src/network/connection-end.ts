@@ -29,6 +29,10 @@ export interface InsideEnd {
   readonly written: Uint8Array
   /** The sequence number behind everything that the kernel has received for it, with the end of the other side. */
   readonly receivedSeq: number
+  /** What it had received behind `receivedSeq`. It has to be sent once more. */
+  readonly cut: Uint8Array
+  /** Whether it had received the end of the other side behind `cut`. */
+  readonly hasLostEnd: boolean
 }
 
 /**
@@ -59,19 +63,20 @@ export function keyOf({ record }: ParkedEnd): string {
 
 /**
  * Makes an end fit what the image says about the other end. What the program had written and this end had not received
- * becomes received; what the program had received is no longer unsent. So after a restore neither end has to repeat
+ * becomes received; what the program has received is no longer unsent. So after a restore neither end has to repeat
  * anything. Undefined when the two cannot belong together.
  */
 export function joinEnds({ id, record }: ParkedEnd, inside: InsideEnd): ParkedEnd | undefined {
   const words = wordsOf(record)
   const flags = words[WORD.flags] ?? 0
   const word = (at: number) => words[at] ?? 0
-  const hasSentEnd = (flags & SENT_END) !== 0
+  const hasSentEnd = (flags & SENT_END) !== 0 || inside.hasLostEnd
   const missing = bytesBetween(word(WORD.receiveSeq), inside.writtenSeq, inside.hasEnded)
   const unsent = bytesBetween(inside.receivedSeq, word(WORD.sendSeq), hasSentEnd)
   const endsLater = hasSentEnd && inside.receivedSeq !== word(WORD.sendSeq)
   if (missing < 0 || missing > inside.written.length) return undefined
-  if (unsent < 0 || unsent > word(WORD.unsentBytes)) return undefined
+  const unsentHere = unsent - inside.cut.length
+  if (unsentHere < 0 || unsentHere > word(WORD.unsentBytes)) return undefined
   const bodyAt = HEADER_WORDS * WORD_BYTES
   const unsentAt = bodyAt + word(WORD.receivedBytes)
   const unsentEnd = unsentAt + word(WORD.unsentBytes)
@@ -79,7 +84,7 @@ export function joinEnds({ id, record }: ParkedEnd, inside: InsideEnd): ParkedEn
     record.subarray(bodyAt, unsentAt),
     inside.written.subarray(inside.written.length - missing),
   ])
-  const body = Buffer.concat([received, record.subarray(unsentEnd - unsent, unsentEnd)])
+  const body = Buffer.concat([received, inside.cut, record.subarray(unsentEnd - unsentHere, unsentEnd)])
   const size = bodyAt + Math.ceil(body.length / WORD_BYTES) * WORD_BYTES
   const joined = Buffer.alloc(size)
   words[WORD.size] = size

@@ -18,7 +18,7 @@ import type { FirstProcess } from '../process/first-process.ts'
 import type { FullManifest } from '../storage/manifest.ts'
 import { unusable } from '../storage/verify-snapshot.ts'
 import type { Template } from '../template/template-store.ts'
-import { explainRestoreFailure } from './explain-criu.ts'
+import { type BrokenConnections, explainRestoreFailure, findBrokenConnections } from './explain-criu.ts'
 import { prepareImages, refuseMountsOverOpenFiles } from './prepare-images.ts'
 import { inheritTouched, startReadAhead } from './read-ahead.ts'
 import type { SnapshotHost } from './snapshot-host.ts'
@@ -42,6 +42,8 @@ export interface RestoreProcesses extends RestoreSource {
   readonly passedMs?: number
   /** The connections to the outside that continue. The others end. */
   readonly connections?: ParkedConnections | undefined
+  /** Connections that an earlier try could not restore: they are closed. */
+  readonly broken?: BrokenConnections | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -56,6 +58,14 @@ export async function restoreBurrow(host: SnapshotHost, restore: RestoreBurrow):
   if (restore.reason !== 'fork') startReadAhead(restore.paths, restore.template)
   await verifyRestorable(host, restore)
   restore.signal?.throwIfAborted()
+  try {
+    return await restoreOnce(host, restore)
+  } catch (error) {
+    return restoreWithoutBroken(host, restore, error)
+  }
+}
+
+async function restoreOnce(host: SnapshotHost, restore: RestoreBurrow): Promise<LinuxBurrow> {
   const spare = await host.spares.take()
   try {
     const launched = await restoreProcesses(host, spare, restore)
@@ -66,6 +76,21 @@ export async function restoreBurrow(host: SnapshotHost, restore: RestoreBurrow):
     await discardSpare(spare, host.hierarchies)
     throw error
   }
+}
+
+/** A sandbox without some of its connections is better than none: first without those that broke, then without any. */
+async function restoreWithoutBroken(
+  host: SnapshotHost,
+  restore: RestoreBurrow,
+  error: unknown,
+): Promise<LinuxBurrow> {
+  const broken = findBrokenConnections(error)
+  const isLast = restore.broken !== undefined && restore.broken.queueBytes === undefined
+  if (broken === undefined || isLast || restore.signal?.aborted === true) throw error
+  const { sandboxId } = restore
+  host.failures.report('network', error, { sandboxId }, 'a connection was not restored, and is closed')
+  const next = { ...restore, broken: restore.broken === undefined ? broken : { queueBytes: undefined } }
+  return restoreOnce(host, next).catch((again: unknown) => restoreWithoutBroken(host, next, again))
 }
 
 /** Refuses a snapshot that cannot be restored here, before anything starts. */
@@ -142,7 +167,7 @@ async function makeEnds(
 async function enterCriu(
   { layout, imageThreads }: SnapshotHost,
   { spare, first }: { spare: Spare; first: FirstProcess },
-  { paths, manifest, volumes, passedMs = 0 }: RestoreProcesses,
+  { paths, manifest, volumes, passedMs = 0, broken }: RestoreProcesses,
 ): Promise<void> {
   if (spare.restorer === undefined)
     throw new DormouseError('host_unsupported', 'This host has no CRIU that works.')
@@ -155,6 +180,7 @@ async function enterCriu(
     volumesDir: layout.volumesDir,
     workDir: join(spare.paths.dir, 'images'),
     elapsedNs: toNs(passedMs),
+    broken,
   })
   const entered = spare.restorer.enter({ firstPid: first.pid, imagesDir: images.directory })
   const { exitCode, output } = await (volumes.length === 0 ? entered : inTime(entered))

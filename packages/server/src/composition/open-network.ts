@@ -59,6 +59,7 @@ export async function openNetwork(
   egress?.onFailedLookup(({ sandboxId, ...failed }) => failedLookups.add(sandboxId, failed))
   const network: NetworkService = opened.use(
     new NetworkService({
+      endAddon: engine.endAddon,
       egress,
       denials,
       failedLookups,

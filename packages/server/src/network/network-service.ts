@@ -10,11 +10,19 @@ import {
 } from '@dormouse/contracts'
 import type { NetworkCountersAnswer, NetworkReportAnswer } from '@dormouse/contracts/http'
 import type { EdgeSecret, Egress, EgressPolicy } from '@dormouse/egress'
-import type { Burrow, Gate, GateKeeper, ParkedConnections as SavedConnections } from '@dormouse/engine'
+import type {
+  Burrow,
+  Gate,
+  GateKeeper,
+  PortConnection,
+  ParkedConnections as SavedConnections,
+} from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { NetworkPolicy, SandboxRow } from '../store/sandbox-rows.ts'
+import { ConnectionEnds } from './connection-ends.ts'
 import type { DenialHistory } from './denial-history.ts'
 import type { FailedLookupHistory } from './failed-lookup-history.ts'
+import { IncomingConnections } from './incoming-connections.ts'
 import { ParkedConnections } from './parked-connections.ts'
 
 /** What this service uses of egress. */
@@ -36,6 +44,8 @@ export type EgressControl = Pick<
 export interface NetworkServiceOptions {
   /** Undefined when this host cannot open gates. */
   readonly egress: EgressControl | undefined
+  /** See `Engine`. */
+  readonly endAddon?: string | undefined
   readonly denials: DenialHistory
   readonly failedLookups: FailedLookupHistory
   /** The secrets of a sandbox, with their values. */
@@ -75,13 +85,15 @@ export class NetworkService implements Disposable {
   readonly #gates = new Map<SandboxId, BurrowGate>()
   /** Calls to egress happen one at a time for each sandbox, in order. */
   readonly #locks = new KeyedMutex()
+  readonly #incoming: IncomingConnections
   readonly #parked: ParkedConnections | undefined
   #deletedTotal = NOTHING
 
   constructor(options: NetworkServiceOptions) {
     this.#options = options
-    const { egress, log } = options
-    this.#parked = egress && new ParkedConnections({ egress, log })
+    const { egress, endAddon, log } = options
+    this.#incoming = new IncomingConnections(egress && endAddon)
+    this.#parked = egress && new ParkedConnections({ ends: new ConnectionEnds(egress, this.#incoming), log })
   }
 
   /** Closes every gate. */
@@ -159,6 +171,11 @@ export class NetworkService implements Disposable {
     return this.#parked?.describe(id)
   }
 
+  /** A connection to a port of a burrow that outlives sleeps of its sandbox, as far as its policy allows. */
+  keep(id: SandboxId, burrow: Burrow, connection: PortConnection): void {
+    this.#incoming.keep(id, burrow, connection)
+  }
+
   /** The frozen sandbox wakes: its connections continue. Never rejects. */
   thawed(id: SandboxId, burrow: Burrow): void {
     const resumed = this.#locks.run(id, async () => this.#parked?.resume(id, burrow))
@@ -179,6 +196,7 @@ export class NetworkService implements Disposable {
 
   #end(id: SandboxId, entry: BurrowGate): void {
     entry.gate?.close()
+    this.#incoming.leaveBurrow(id, entry.burrow)
     if (this.#gates.get(id) !== entry) return
     this.#gates.delete(id)
     this.#detach(id)
@@ -252,6 +270,7 @@ export class NetworkService implements Disposable {
     this.#options.denials.forget(id)
     this.#options.failedLookups.forget(id)
     this.#parked?.forget(id)
+    this.#incoming.forget(id)
     // Cannot reject: `forget` only posts a message.
     void this.#locks.run(id, () => this.#options.egress?.forget(id))
   }

@@ -1,10 +1,10 @@
 import type { SandboxId, SnapshotId } from '@dormouse/contracts'
-import type { Egress } from '@dormouse/egress'
 import type { Burrow, GateKeeper, ParkedConnections as SavedConnections } from '@dormouse/engine'
 import type { Log } from '../log.ts'
+import type { ConnectionEnds } from './connection-ends.ts'
 
 export interface ParkedConnectionsOptions {
-  readonly egress: Pick<Egress, 'park' | 'unpark' | 'resume' | 'endParked'>
+  readonly ends: ConnectionEnds
   readonly log: Log
 }
 
@@ -15,7 +15,7 @@ interface Parked {
 }
 
 /**
- * The connections of sandboxes that sleep, or move to their next burrow. Egress holds the outside halves; this remembers
+ * The connections of sandboxes that sleep, or move to their next burrow. `ends` has the outside halves; this remembers
  * what the engine needs to continue the inside halves. In memory only: a server that ends takes the connections along.
  */
 export class ParkedConnections implements Disposable {
@@ -32,21 +32,21 @@ export class ParkedConnections implements Disposable {
 
   /** `keepAsleepMs` is read when a snapshot is taken. */
   keeperOf(id: SandboxId, keepAsleepMs: () => number): GateKeeper {
-    const { egress } = this.#options
+    const { ends: all } = this.#options
     return {
       park: async () => {
         const keptMs = keepAsleepMs()
         if (keptMs === 0) return []
         // A frozen sandbox that is saved once more: its connections fit the earlier snapshot only.
-        if (this.#parked.has(id)) await egress.endParked(id)
+        if (this.#parked.has(id)) await all.endParked(id)
         this.forget(id)
-        const ends = await egress.park(id)
+        const ends = await all.park(id)
         if (ends.length > 0) this.#parked.set(id, { ...this.#expireAfter(id, keptMs), saved: undefined })
         return ends
       },
       unpark: async () => {
         if (!this.#parked.has(id)) return
-        await egress.unpark(id)
+        await all.unpark(id)
         this.forget(id)
       },
     }
@@ -77,7 +77,7 @@ export class ParkedConnections implements Disposable {
     const ends = burrow.takeEnds()
     if (ends.length === 0 && !this.#parked.has(id)) return
     this.forget(id)
-    await this.#options.egress.resume(id, ends)
+    await this.#options.ends.resume(id, burrow, ends)
   }
 
   forget(id: SandboxId): void {
@@ -88,7 +88,7 @@ export class ParkedConnections implements Disposable {
   #expireAfter(id: SandboxId, keptMs: number): Pick<Parked, 'expiry' | 'expiresAtMs'> {
     const expire = () => {
       this.#parked.delete(id)
-      this.#options.egress
+      this.#options.ends
         .endParked(id)
         .catch((error: unknown) =>
           this.#options.log.error({ sandboxId: id, err: error }, 'parked connections were not ended'),

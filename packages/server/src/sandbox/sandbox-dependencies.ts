@@ -40,6 +40,7 @@ export interface SandboxDependencies {
     NetworkService,
     | 'check'
     | 'open'
+    | 'keep'
     | 'saved'
     | 'connectionsIn'
     | 'thawed'

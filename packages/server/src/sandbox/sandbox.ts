@@ -7,7 +7,7 @@ import type {
   SnapshotAnswer,
   WhyAnswer,
 } from '@dormouse/contracts/http'
-import type { Burrow, Guest, Snapshot } from '@dormouse/engine'
+import type { Burrow, Guest, PortConnection, Snapshot } from '@dormouse/engine'
 import { Moment } from '../clock/moment.ts'
 import type { LedgerEntry } from '../store/ledger-rows.ts'
 import type { Page } from '../store/page.ts'
@@ -165,6 +165,11 @@ export class Sandbox {
   /** Keeps the sandbox awake until disposed, or until `untilMs` has passed. */
   hold(what: string, untilMs?: number, kind: 'hold' | 'connection' = 'hold'): Disposable {
     return this.work.hold(kind, what, untilMs)
+  }
+
+  /** A connection to one of its ports outlives its sleeps from now on. */
+  keep(connection: PortConnection): void {
+    if (this.burrow !== undefined) this.deps.network.keep(this.id, this.burrow, connection)
   }
 
   /** All callers share one wake. A caller that gives up does not end it for the others. */
