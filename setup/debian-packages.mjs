@@ -56,8 +56,7 @@ async function installMissing(missing, { report, run, signal }) {
   })
   report({ percent: 30, doing: `installing ${missing.join(', ')}` })
   const install = ['install', '--yes', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=300']
-  const argv = ['apt-get', ...install, ...missing]
-  await withoutServices(() => run({ argv, env, onLine, heldFds: [] }))
+  await withoutServices(() => run({ argv: ['apt-get', ...install, ...missing], env, onLine, heldFds: [] }))
 }
 
 /** @param {() => Promise<unknown>} work */

@@ -307,7 +307,7 @@ describe('sleep and connections', () => {
     expect(await wakes()).toBe(before + 1)
   })
 
-  test('a WebSocket keeps it awake while it carries something, and an idle one lets it sleep and ends', async () => {
+  test('a WebSocket keeps it awake while it carries something, and an idle one lets it sleep and wakes it', async () => {
     await policy(1_500)
     const socket = new EchoSocket(`${server.url}/ws`, { headers: { host, ...key() } })
     await socket.opened
@@ -317,21 +317,69 @@ describe('sleep and connections', () => {
     }
     expect(await state()).toBe('running')
     await expect.poll(() => state(), { timeout: 15_000 }).toBe('standby')
-    // No close frame: a connection that ended in order.
-    expect([1005, 1006]).toContain(await socket.ended)
-    const again = new EchoSocket(`${server.url}/ws`, { headers: { host, ...key() } })
-    await again.opened
-    expect(await again.ask('back')).toBe('back')
-    again.raw.close()
+    expect(await socket.ask('back')).toBe('back')
+    expect(await state()).toBe('running')
+    socket.raw.close()
     await policy(0)
   })
 
-  test('a requested standby ends a TCP connection with "going away"', async () => {
+  const connections = (keepAsleepMs: number) =>
+    server.ok(`/v1/sandboxes/${id}`, { method: 'PATCH', json: { connections: { keepAsleepMs } } })
+
+  test('a requested standby ends a TCP connection with "going away" if the policy keeps none', async () => {
+    await connections(0)
     const socket = new EchoSocket(`${server.url}${at}/tcp`, { headers: key() })
     expect(JSON.parse(await socket.message(0))).toEqual({ type: 'start' })
     await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'stored' } })
     expect(await socket.ended).toBe(1001)
     expect(await state()).toBe('standby')
+    await connections(3_600_000)
+  })
+
+  test.each(['frozen', 'stored'])(
+    '%s: a WebSocket continues after ten sleeps, awake or not',
+    async (tier) => {
+      const socket = new EchoSocket(`${server.url}/ws`, { headers: { host, ...key() } })
+      await socket.opened
+      for (let round = 0; round < 10; round += 1) {
+        await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier } })
+        expect(await state()).toBe('standby')
+        if (round % 2 === 0) await server.ok(`/v1/sandboxes/${id}/resume`, { json: {} })
+        expect(await socket.ask(`round ${round}`)).toBe(`round ${round}`)
+      }
+      await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier } })
+      const { summary } = await server.ok(`/v1/sandboxes/${id}/why`)
+      expect(summary).toContain('A connection is kept for 60 min.')
+      // A client that leaves meanwhile wakes nothing; the program inside sees the end later.
+      socket.raw.terminate()
+      await socket.ended
+      expect(await state()).toBe('standby')
+      expect(await byHost('/', key())).toMatchObject({ status: 200 })
+    },
+  )
+
+  test('events of a stream continue after a sleep', async () => {
+    const events = await fetch(`${server.url}${at}/events`, { headers: key() })
+    const reader = events.body?.pipeThrough(new TextDecoderStream()).getReader()
+    expect((await reader?.read())?.value).toContain('data: 0')
+    await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'stored' } })
+    await server.ok(`/v1/sandboxes/${id}/resume`, { json: {} })
+    let rest = ''
+    for (let part = await reader?.read(); part?.done === false; part = await reader?.read())
+      rest += part.value
+    expect(rest).toMatch(/data: 2/)
+  })
+
+  test('the parent of a fork keeps its WebSocket, and a rollback ends it', async () => {
+    const socket = new EchoSocket(`${server.url}/ws`, { headers: { host, ...key() } })
+    await socket.opened
+    const { children } = await server.ok(`/v1/sandboxes/${id}/fork`, { json: { count: 1 } })
+    expect(await socket.ask('still')).toBe('still')
+    for (const child of children) await server.ok(`/v1/sandboxes/${child.id}`, { method: 'DELETE' })
+    const { id: snapshotId } = await server.ok(`/v1/sandboxes/${id}/snapshots`, { json: {} })
+    expect(await socket.ask('and still')).toBe('and still')
+    await server.ok(`/v1/sandboxes/${id}/rollback`, { json: { snapshotId } })
+    expect([1001, 1005, 1006]).toContain(await socket.ended)
   })
 
   test('waiting for a port gives up in time, also when the sandbox sleeps meanwhile', async () => {
