@@ -5,6 +5,7 @@ import { listWritten } from '../image/carry-open-files.ts'
 import type { Countdown } from '../image/countdown.ts'
 import { requireSmallDump } from '../image/dump-limits.ts'
 import { readImage } from '../image/image-file.ts'
+import { restoreQueuesSilently } from '../image/inside-connections.ts'
 import { type MapMemory, type MappedImage, mapMemory } from '../image/map-memory.ts'
 import { OpenFiles } from '../image/open-files.ts'
 import { type OutsideConnections, parkOutsideConnections } from '../image/outside-connections.ts'
@@ -63,6 +64,7 @@ export class DumpWork {
     relaxShownLimits(this.#files)
     await mendPipes(this.#rawDir)
     await dropBaseFilters(this.#rawDir)
+    await restoreQueuesSilently(this.#rawDir, this.#files.image)
     const parked = await parkOutsideConnections(this.#rawDir, this.#files.image, {
       keys: new Set(keptKeys),
       queueMaxBytes: await restorableQueueBytes(),

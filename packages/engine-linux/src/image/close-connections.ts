@@ -10,7 +10,7 @@ export interface CloseConnections {
   readonly imagesDir: string
   /** A directory that does not exist yet. */
   readonly workDir: string
-  /** Closes connections with a queue of this many bytes. Undefined: all connections. */
+  /** Closes connections with this many bytes in a queue. Undefined: all connections. */
   readonly queueBytes: number | undefined
 }
 
@@ -58,6 +58,7 @@ export async function closeConnections({
 async function hasQueue(path: string, bytes: number): Promise<boolean> {
   const [stream] = (await readImage(path)).records
   if (stream === undefined) return false
-  const { received, written } = queuedBytes(stream)
-  return received === bytes || written === bytes
+  const { received, written, unsent } = queuedBytes(stream)
+  // CRIU restores what was sent and what was not in two parts.
+  return [received, written - unsent, unsent].includes(bytes)
 }

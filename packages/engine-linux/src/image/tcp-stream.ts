@@ -15,14 +15,26 @@ const STREAM = {
   receiveWindowFrom: 17,
 } as const
 
-export function queuedBytes({ message }: ImageRecord): {
+export interface QueuedBytes {
   readonly received: number
+  /** With those that were not sent yet. */
   readonly written: number
-} {
+  readonly unsent: number
+}
+
+export function queuedBytes({ message }: Pick<ImageRecord, 'message'>): QueuedBytes {
   return {
     received: Number(getUint(message, STREAM.inBytes)),
     written: Number(getUint(message, STREAM.outBytes)),
+    unsent: Number(findUint(message, STREAM.unsentBytes) ?? 0n),
   }
+}
+
+/** Returns false when everything was sent. */
+export function countAsSent({ message }: ImageRecord): boolean {
+  if ((findUint(message, STREAM.unsentBytes) ?? 0n) === 0n) return false
+  setUint(message, STREAM.unsentBytes, 0n)
+  return true
 }
 
 /** What a stream says about its end, with `cutBytes` of what it had received taken back. */
@@ -31,7 +43,7 @@ export function describeStream(
   state: bigint,
   cutBytes: number,
 ): Omit<InsideEnd, 'key'> {
-  const { received, written } = queuedBytes({ message, trailing })
+  const { received, written } = queuedBytes({ message })
   const hasLostEnd = cutBytes > 0 && hasReceivedEnd(state)
   return {
     writtenSeq: Number(getUint(message, STREAM.outSeq)),
@@ -52,7 +64,7 @@ export function emptiedStream(
   { message, trailing }: ImageRecord,
   { maxBytes, hasReceivedEnd: isEnded }: { readonly maxBytes: number; readonly hasReceivedEnd: boolean },
 ): ImageRecord {
-  const { received } = queuedBytes({ message, trailing })
+  const { received } = queuedBytes({ message })
   const kept = Math.min(received, maxBytes)
   setUint(message, STREAM.outBytes, 0n)
   setUint(message, STREAM.unsentBytes, 0n)

@@ -72,6 +72,6 @@ export function findBrokenConnections(error: unknown): BrokenConnections | undef
   const text = Array.isArray(lines) ? lines.join('\n') : ''
   if (!/Error \((?:soccr\/|criu\/sk-(?:tcp|inet)\.c)/.test(text)) return undefined
   // CRIU says from where to where it was, and how much was left: want (from-to:left:piece).
-  const queue = /restore \w+ queue data .*want \((?<from>\d+)-\d+:(?<left>\d+):/.exec(text)?.groups
+  const queue = /restore [\w -]+ queue data .*want \((?<from>\d+)-\d+:(?<left>\d+):/.exec(text)?.groups
   return { queueBytes: queue === undefined ? undefined : Number(queue.from) + Number(queue.left) }
 }
