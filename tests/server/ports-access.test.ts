@@ -1,3 +1,4 @@
+import { createHash, randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { EchoSocket, send, serveInside } from './ports/harness.ts'
@@ -357,6 +358,43 @@ describe('sleep and connections', () => {
       expect(await byHost('/', key())).toMatchObject({ status: 200 })
     },
   )
+
+  test('no byte is lost or doubled on the way to a port and back while the sandbox sleeps', async () => {
+    const echo = `
+import socketserver, threading
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self):
+        while data := self.request.recv(65536): self.request.sendall(data)
+class Server(socketserver.ThreadingTCPServer): daemon_threads = True; address_family = 10
+threading.Thread(target=Server(("::1", 8006), Echo).serve_forever, daemon=True).start()`
+    await server.run(id, echo)
+    const socket = new EchoSocket(`${server.url}/v1/sandboxes/${id}/ports/8006/tcp`, { headers: key() })
+    const [sent, back] = [createHash('sha256'), createHash('sha256')]
+    let [sentBytes, backBytes] = [0, 0]
+    expect(JSON.parse(await socket.message(0))).toEqual({ type: 'start' })
+    socket.raw.on('message', (data: Buffer, isBinary) => {
+      if (isBinary) back.update(data)
+      backBytes += isBinary ? data.length : 0
+    })
+    const sending = setInterval(() => {
+      if (socket.raw.bufferedAmount > 1_000_000) return
+      const piece = randomBytes(65_536)
+      sent.update(piece)
+      sentBytes += piece.length
+      socket.raw.send(piece)
+    }, 1)
+    for (let round = 0; round < 10; round += 1) {
+      const before = backBytes
+      const tier = round % 2 === 0 ? 'stored' : 'frozen'
+      await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier } })
+      // What the client sends wakes it.
+      await expect.poll(() => backBytes, { timeout: 30_000 }).toBeGreaterThan(before + 65_536)
+    }
+    clearInterval(sending)
+    await expect.poll(() => backBytes, { timeout: 30_000 }).toBe(sentBytes)
+    expect(back.digest('hex')).toBe(sent.digest('hex'))
+    socket.raw.close()
+  })
 
   test('events of a stream continue after a sleep', async () => {
     const events = await fetch(`${server.url}${at}/events`, { headers: key() })
