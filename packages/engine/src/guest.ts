@@ -348,7 +348,7 @@ export interface PortConnection extends Duplex {
    * with the connections of the gate. False by default.
    */
   outlives?: boolean
-  /** Whether its end is out of the burrow. Nothing is lost meanwhile. */
+  /** Whether its end is out of the burrow. Nothing is lost meanwhile. The event `parked` says when that begins. */
   isParked?: boolean
 }
 

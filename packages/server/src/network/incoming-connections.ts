@@ -115,6 +115,7 @@ class KeptIncoming implements KeepableConnection {
 
   set isParked(isParked: boolean) {
     this.connection.isParked = isParked
+    if (isParked) this.connection.emit('parked')
   }
 
   abandon(): void {

@@ -28,7 +28,8 @@ export class ConnectionHold implements Disposable {
 
   /** Call with the connection as soon as it is open. */
   follow(connection: PortConnection): void {
-    this.#connection = connection
+    this.#connection?.off('parked', this.#onParked)
+    this.#connection = connection.on('parked', this.#onParked)
   }
 
   /**
@@ -48,6 +49,11 @@ export class ConnectionHold implements Disposable {
     if (this.#hold !== undefined || this.#isOver) return
     this.#hold = this.#begin()
     this.#watch(this.#idleMs)
+  }
+
+  /** The client has sent what the program has not received, and may send nothing more before it has. */
+  readonly #onParked = () => {
+    if (this.#connection !== undefined && this.#connection.writableLength > 0) this.#wake()
   }
 
   #begin(): Disposable {
@@ -83,6 +89,7 @@ export class ConnectionHold implements Disposable {
 
   [Symbol.dispose](): void {
     this.#isOver = true
+    this.#connection?.off('parked', this.#onParked)
     clearTimeout(this.#timer)
     this.#stop()
   }
