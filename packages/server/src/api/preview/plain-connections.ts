@@ -44,7 +44,8 @@ export class PlainConnections {
         for (const listener of listeners) listener.call(server, socket)
       }
       const onClose = () => this.#open.delete(connection)
-      const connection = new PlainConnection(socket, { find, handOver, onClose })
+      const refuse = (error: Error) => server.emit('clientError', error, socket)
+      const connection = new PlainConnection(socket, { find, handOver, refuse, onClose })
       this.#open.add(connection)
       this.#sweep ??= setInterval(this.#endIdle, Math.min(SWEEP_MS, this.#options.headersMs)).unref()
     })
@@ -70,6 +71,8 @@ export class PlainConnections {
 interface ConnectionOptions {
   readonly find: PlainServer['find']
   readonly handOver: () => void
+  /** Answers what is not a request, as Node's server does. False: nothing answers it. */
+  readonly refuse: (error: Error) => boolean
   readonly onClose: () => void
 }
 
@@ -99,10 +102,12 @@ class PlainConnection {
     this.#socket.destroy()
   }
 
-  /** Its client has sent nothing for too long. Node answers one that has never sent a request. */
+  /** Its client has sent nothing for too long. */
   expire(): void {
-    if (this.isNew) this.#handOver(undefined)
-    else this.#socket.destroy()
+    const error = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
+    const isAnswered = this.isNew && this.#options.refuse(error)
+    this.isNew = false
+    if (!isAnswered) this.#socket.destroy()
   }
 
   readonly #take = (data: Buffer) => {
@@ -160,12 +165,12 @@ class PlainConnection {
   }
 
   /** `data` has not been answered. */
-  #handOver(data: Buffer | undefined): void {
+  #handOver(data: Buffer): void {
     const socket = this.#socket
     this.#options.onClose()
     socket.off('data', this.#take).off('end', this.#end).off('close', this.#close)
     this.#options.handOver()
     socket.off('error', this.#fail)
-    if (data !== undefined) socket.unshift(data)
+    socket.unshift(data)
   }
 }
