@@ -168,9 +168,7 @@ export class Sandbox {
   }
 
   /** A connection to one of its ports outlives its sleeps from now on. */
-  keep(connection: PortConnection): void {
-    if (this.burrow !== undefined) this.deps.network.keep(this.id, this.burrow, connection)
-  }
+  readonly keep = (connection: PortConnection) => this.deps.network.keep(this.id, connection)
 
   /** All callers share one wake. A caller that gives up does not end it for the others. */
   wake(cause: WakeCause, signal?: AbortSignal): Promise<void> {
