@@ -73,6 +73,8 @@ export class Sandbox {
   readonly #meter: UsageMeter
   readonly #created: Moment
   #stateSince: Moment
+  /** A connection to one of its ports outlives its sleeps from now on. */
+  readonly keep = (connection: PortConnection) => this.deps.network.keep(this.id, connection)
 
   /** `isRecorded`: an earlier server wrote the row. */
   constructor(deps: SandboxDependencies, row: SandboxRow, { isRecorded = false } = {}) {
@@ -166,9 +168,6 @@ export class Sandbox {
   hold(what: string, untilMs?: number, kind: 'hold' | 'connection' = 'hold'): Disposable {
     return this.work.hold(kind, what, untilMs)
   }
-
-  /** A connection to one of its ports outlives its sleeps from now on. */
-  readonly keep = (connection: PortConnection) => this.deps.network.keep(this.id, connection)
 
   /** All callers share one wake. A caller that gives up does not end it for the others. */
   wake(cause: WakeCause, signal?: AbortSignal): Promise<void> {
