@@ -16,6 +16,7 @@ export const VALUES: Readonly<Record<string, Value>> = {
   },
   Completions: { types: ['contract.CompletionsAnswer'] },
   VariableColumn: { types: ["NonNullable<contract.VariableDetailAnswer['table']>['columns'][number]"] },
+  ConnectionPolicy: { types: ["contract.SandboxAnswer['connections']"] },
   ContextInfo: { types: ['contract.ContextAnswer'] },
   ContextVariables: { types: ["contract.VariablesAnswer['contexts'][number]"] },
   CopiedProgram: { types: ["NonNullable<contract.WhyAnswer['copied']>[number]"] },

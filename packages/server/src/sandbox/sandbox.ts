@@ -73,6 +73,8 @@ export class Sandbox {
   readonly #meter: UsageMeter
   readonly #created: Moment
   #stateSince: Moment
+  /** A connection to one of its ports outlives its sleeps from now on. */
+  readonly keep = (connection: PortConnection) => this.deps.network.keep(this.id, connection)
 
   /** `isRecorded`: an earlier server wrote the row. */
   constructor(deps: SandboxDependencies, row: SandboxRow, { isRecorded = false } = {}) {
@@ -165,11 +167,6 @@ export class Sandbox {
   /** Keeps the sandbox awake until disposed, or until `untilMs` has passed. */
   hold(what: string, untilMs?: number, kind: 'hold' | 'connection' = 'hold'): Disposable {
     return this.work.hold(kind, what, untilMs)
-  }
-
-  /** A connection to one of its ports outlives its sleeps from now on. */
-  keep(connection: PortConnection): void {
-    if (this.burrow !== undefined) this.deps.network.keep(this.id, this.burrow, connection)
   }
 
   /** All callers share one wake. A caller that gives up does not end it for the others. */
