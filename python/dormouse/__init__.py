@@ -97,6 +97,7 @@ from ._values import (
     Usage,
     UsageNumbers,
     Volume,
+    VolumeShare,
     VolumeMount,
 )
 from ._server import HostCheck, HostRoom, ServerLogLine, ServerReport
@@ -110,7 +111,7 @@ from ._variables import (
     VariableRow,
     VariableTable,
 )
-from ._why import MemoryNotice, Why
+from ._why import Checkpoint, MemoryNotice, Why
 from ._webhooks import Delivery, Webhook
 from ._version import VERSION as __version__
 
@@ -144,6 +145,7 @@ __all__ = [
     "AsyncWatch",
     "AsyncWebhooks",
     "AuthenticationError",
+    "Checkpoint",
     "Client",
     "Command",
     "CommandResult",
@@ -251,6 +253,7 @@ __all__ = [
     "VariableTable",
     "Variables",
     "Volume",
+    "VolumeShare",
     "VolumeMount",
     "Volumes",
     "Watch",

@@ -103,6 +103,8 @@ class SandboxInfo:
     # The host or the processes of the sandbox died: its state after this time is lost.
     lost_since: Optional[datetime] = None
     wake_on_timer: bool = False
+    # How often it is saved while it runs. 0: never.
+    checkpoint_every_ms: int = 0
     # When a timer wakes it, while it sleeps.
     wakes_at: Optional[datetime] = None
     # The snapshot that it would wake from is damaged; the server does not restore it.
@@ -310,6 +312,13 @@ class Template:
 
 
 @dataclass(frozen=True)
+class VolumeShare:
+    key_id: str
+    name: str
+    access: str
+
+
+@dataclass(frozen=True)
 class Volume:
     name: str
     created_at: datetime
@@ -320,6 +329,13 @@ class Volume:
     size_bytes: int = 0
     # Ids of sandboxes that mount it.
     used_by: Sequence[str] = ()
+    # `own`, or what another key lets this one do: `read` or `write`.
+    access: str = "own"
+    # Nothing can write to it: it is a snapshot of another volume.
+    read_only: bool = False
+    cloned_from: Optional[str] = None
+    # Keys that may use it too.
+    shared_with: Sequence[VolumeShare] = ()
 
 
 @dataclass(frozen=True)

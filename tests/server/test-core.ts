@@ -93,6 +93,7 @@ export function wanted(change: Partial<CreateSandbox> = {}): CreateSandbox {
     maxBackgroundMs: 86_400_000,
     wakeOnTimer: false,
     atMemoryLimit: 'kill',
+    checkpointEveryMs: 0,
     expires: undefined,
     ephemeral: false,
     network: { mode: 'public', allow: [] },

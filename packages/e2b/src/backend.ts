@@ -124,6 +124,7 @@ export interface CreateRequest extends PolicyDefaults {
   readonly expires: Expires | undefined
   readonly wakeOnTimer: boolean
   readonly atMemoryLimit: 'kill' | 'pause'
+  readonly checkpointEveryMs: number
   readonly ephemeral: boolean
 }
 

@@ -14,7 +14,7 @@ from .._paths import path_part
 from .._network import Network, network_body
 from .._ports import Port
 from .._unset import UNSET, Unset
-from .._values import Expires, Mounts, SandboxInfo, Snapshot
+from .._values import Expires, Mounts, SandboxInfo, Snapshot, mounts_body
 from .._create_body import NEVER_HINT, create_body, limits_body, snapshot_ref
 from .client import Client, client_of
 from .commands import Commands
@@ -41,7 +41,8 @@ class Sandbox(Running, Views, Creatable):
     never), and `store_after` later it is only on disk. Background processes keep it awake for `max_background` after
     its last use (0: never). At its memory limit, Linux kills a process; with `at_memory_limit="pause"` the sandbox is
     saved and sleeps until `update` raises the limit. With `wake_on_timer`, its clocks continue while it sleeps, and it
-    wakes for timers of its processes. `volumes` are `{"/path": "name"}`. `ephemeral` deletes it after an hour without
+    wakes for timers of its processes. With `checkpoint_every`, it is saved this often while it runs, and returns to its
+    last checkpoint after a crash (0: never). `volumes` are `{"/path": "name"}`. `ephemeral` deletes it after an hour without
     use. `network` is `"public"`, `"none"`, or a list of what it may reach, such as `["pypi.org:443"]`. `secrets` are
     names of `Client().secrets`.
     """
@@ -62,6 +63,7 @@ class Sandbox(Running, Views, Creatable):
         max_background: Optional[float] = None,
         wake_on_timer: Optional[bool] = None,
         at_memory_limit: Optional[str] = None,
+        checkpoint_every: Optional[float] = None,
         expires: Optional[Expires] = None,
         memory_bytes: Optional[Size] = None,
         cpus: Optional[float] = None,
@@ -88,6 +90,7 @@ class Sandbox(Running, Views, Creatable):
             max_background=max_background,
             wake_on_timer=wake_on_timer,
             at_memory_limit=at_memory_limit,
+            checkpoint_every=checkpoint_every,
             expires=expires,
             memory_bytes=memory_bytes,
             cpus=cpus,
@@ -241,6 +244,7 @@ class Sandbox(Running, Views, Creatable):
         max_background: Optional[float] = None,
         wake_on_timer: Optional[bool] = None,
         at_memory_limit: Optional[str] = None,
+        checkpoint_every: Optional[float] = None,
         expires: Union[Expires, None, Unset] = UNSET,
         ephemeral: Optional[bool] = None,
         memory_bytes: Optional[Size] = None,
@@ -248,10 +252,11 @@ class Sandbox(Running, Views, Creatable):
         pids: Optional[int] = None,
         disk_bytes: Optional[Size] = None,
         files: Optional[int] = None,
+        volumes: Optional[Mounts] = None,
         network: Optional[Network] = None,
         secrets: Optional[Sequence[str]] = None,
     ) -> SandboxInfo:
-        """Changes what is given. None removes the name or the expiry.
+        """Changes what is given. None removes the name or the expiry; `volumes` replaces all mounts.
 
         Does not wake it, unless it was paused at its memory limit and the limit is raised.
         """
@@ -262,8 +267,10 @@ class Sandbox(Running, Views, Creatable):
             max_background_ms=milliseconds("max_background", max_background),
             wake_on_timer=wake_on_timer,
             at_memory_limit=at_memory_limit,
+            checkpoint_every_ms=milliseconds("checkpoint_every", checkpoint_every),
             ephemeral=ephemeral,
             limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files),
+            volumes=mounts_body(volumes),
             network=network_body(network),
             secrets=secrets,
         )

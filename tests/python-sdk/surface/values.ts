@@ -9,6 +9,7 @@ export interface Value {
 const USAGE = "contract.SandboxMetricsAnswer['usage']"
 
 export const VALUES: Readonly<Record<string, Value>> = {
+  Checkpoint: { types: ["contract.WhyAnswer['checkpoint']"] },
   CannotSleep: { types: ["contract.WhyAnswer['cannotSleep']"] },
   CommandResult: {
     types: ['sdk.CommandResult', 'contract.ProcessResultAnswer'],

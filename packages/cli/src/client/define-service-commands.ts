@@ -6,7 +6,7 @@ import { serviceOptions } from './service-flags.ts'
 
 /** Flags of `create` that say nothing about a service. */
 const NOT_OF_SERVICES =
-  /^--(snapshot|metadata|idle|store-after|max-background|wake-on-timer|at-memory-limit|expires-after|expires-idle)$/
+  /^--(snapshot|metadata|idle|store-after|max-background|wake-on-timer|at-memory-limit|checkpoint-every|expires-after|expires-idle)$/
 
 /** Commands about services. */
 export function defineServiceCommands(program: Command, define: Define): void {

@@ -14,6 +14,7 @@ export interface PolicyFlags {
   readonly maxBackground?: number
   readonly wakeOnTimer?: boolean
   readonly atMemoryLimit?: 'kill' | 'pause'
+  readonly checkpointEvery?: number
   readonly expiresAfter?: number
   readonly expiresIdle?: number
 }
@@ -46,6 +47,7 @@ export function policyOptions(): Option[] {
       '--at-memory-limit <what>',
       'at the memory limit, kill a process, or pause: save the sandbox until the limit is raised',
     ).choices(['kill', 'pause']),
+    checkpointOption(),
     new Option('--expires-after <time>', 'delete the sandbox this long after its creation').argParser(
       durationFlag('--expires-after'),
     ),
@@ -55,10 +57,18 @@ export function policyOptions(): Option[] {
   ]
 }
 
+/** Of sandboxes and of replicas of services. */
+export function checkpointOption(): Option {
+  return new Option(
+    '--checkpoint-every <time>',
+    'save the sandbox this often while it runs, so that a crash costs no more; 0 means never',
+  ).argParser(durationFlag('--checkpoint-every'))
+}
+
 /** The fields of the API. */
 export function toPolicy(flags: PolicyFlags) {
   const { memory, cpus, pids, disk, files, idle, storeAfter, maxBackground, wakeOnTimer } = flags
-  const { atMemoryLimit, expiresAfter, expiresIdle } = flags
+  const { atMemoryLimit, checkpointEvery, expiresAfter, expiresIdle } = flags
   const expires = omitUndefinedOrNone({ afterMs: expiresAfter, idleMs: expiresIdle })
   return omitUndefined({
     limits: omitUndefinedOrNone({ memoryBytes: memory, cpus, pids, diskBytes: disk, files }),
@@ -67,6 +77,7 @@ export function toPolicy(flags: PolicyFlags) {
     maxBackgroundMs: maxBackground,
     wakeOnTimer,
     atMemoryLimit,
+    checkpointEveryMs: checkpointEvery,
     expires: expires && { ...expires, action: 'delete' as const },
   })
 }

@@ -33,15 +33,22 @@ export {
   fileStatSchema,
   LIST_MAX_ENTRIES,
   listFilesQuery,
+  listVolumeFilesQuery,
   type MakeDirectoryBody,
   type MoveFileBody,
   makeDirectorySchema,
+  makeVolumeDirectorySchema,
   moveFileSchema,
+  moveVolumeFileSchema,
   readFileQuery,
   removeFileQuery,
+  removeVolumeFileQuery,
   statFileQuery,
+  statVolumeFileQuery,
+  volumeFileQuery,
   watchFilesQuery,
   writeFileQuery,
+  writeVolumeFileQuery,
 } from './files.ts'
 export {
   type CreateJobBody,
@@ -320,9 +327,13 @@ export {
   variablesSchema,
 } from './variables.ts'
 export {
+  type CloneVolumeBody,
   type CreateVolumeBody,
+  cloneVolumeSchema,
   createVolumeSchema,
   listVolumesQuery,
+  type ShareVolumeBody,
+  shareVolumeSchema,
   type UpdateVolumeBody,
   updateVolumeSchema,
   type VolumeAnswer,
@@ -330,6 +341,7 @@ export {
   volumePageSchema,
   volumeParams,
   volumeSchema,
+  volumeShareParams,
 } from './volumes.ts'
 export {
   type CreateWebhookBody,

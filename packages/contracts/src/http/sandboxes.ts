@@ -74,6 +74,14 @@ const atMemoryLimitField = z
   .describe(
     'What happens at the memory limit. `kill`: Linux kills a process. `pause`: the sandbox is saved and sleeps; raising the limit wakes it, and its run continues.',
   )
+const CHECKPOINT_MIN_MS = 1_000
+export const checkpointEveryField = durationMs
+  .refine((ms) => ms === 0 || ms >= CHECKPOINT_MIN_MS, {
+    error: `must be 0 or at least ${CHECKPOINT_MIN_MS}`,
+  })
+  .describe(
+    'Saves the sandbox this often while it runs, so that a crash of the host or of its processes costs at most this much. It then wakes by itself at its last checkpoint. Each checkpoint stops the sandbox for some tens of milliseconds and waits for a moment without calls and connections, at most as long again; connections that are open then end. An ephemeral sandbox is not checkpointed. 0: never.',
+  )
 const expiresField = z
   .strictObject({
     afterMs: durationMs.min(1).exactOptional().describe('Time after the creation of the sandbox.'),
@@ -99,6 +107,16 @@ const mountPathField = textField({ maxBytes: PATH_MAX_BYTES, minLength: 2 })
 export const volumeMountSchema = z
   .strictObject({ volume: nameField, path: mountPathField, readOnly: z.boolean().default(false) })
   .meta({ id: 'VolumeMount' })
+
+const volumesField = z
+  .array(volumeMountSchema)
+  .max(VOLUMES_MAX)
+  .superRefine((mounts, context) => {
+    const overlap = findOverlap(mounts.map(({ path }) => path))
+    if (overlap === undefined) return
+    const message = `must not be inside ${overlap.other}, where another volume is mounted`
+    context.addIssue({ code: 'custom', path: [overlap.index, 'path'], message })
+  })
 
 const diskBytesField = z
   .int()
@@ -178,18 +196,10 @@ export const createSandboxSchema = z
         'While the sandbox sleeps, its clocks and timers continue, and it wakes for the earliest timer, `sleep` or time-out of its processes. Otherwise they stand still.',
       ),
     atMemoryLimit: atMemoryLimitField.default('kill'),
+    checkpointEveryMs: checkpointEveryField.default(0),
     expires: expiresField.exactOptional(),
     limits: limitsSchema,
-    volumes: z
-      .array(volumeMountSchema)
-      .max(VOLUMES_MAX)
-      .superRefine((mounts, context) => {
-        const overlap = findOverlap(mounts.map(({ path }) => path))
-        if (overlap === undefined) return
-        const message = `must not be inside ${overlap.other}, where another volume is mounted`
-        context.addIssue({ code: 'custom', path: [overlap.index, 'path'], message })
-      })
-      .default([]),
+    volumes: volumesField.default([]),
     network: networkSchema
       .exactOptional()
       .describe('What the sandbox may reach. Default: the setting of the server, normally `public`.'),
@@ -230,6 +240,7 @@ export const updateSandboxSchema = z
       .exactOptional()
       .describe('Applies from the next sleep on; `false` applies at once.'),
     atMemoryLimit: atMemoryLimitField.exactOptional(),
+    checkpointEveryMs: checkpointEveryField.exactOptional(),
     expires: expiresField.nullable().exactOptional().describe('`null`: the sandbox never expires.'),
     ephemeral: z.boolean().exactOptional(),
     network: networkSchema
@@ -239,6 +250,11 @@ export const updateSandboxSchema = z
       .exactOptional()
       .describe(
         'Replaces the list of secrets. Values apply at once. Processes started from now on have the variables of new secrets.',
+      ),
+    volumes: volumesField
+      .exactOptional()
+      .describe(
+        'Replaces the volumes. An awake sandbox is saved and continues with the new ones after some tens of milliseconds: files that its processes have open on a volume that is gone look deleted to them. A sleeping sandbox stays asleep.',
       ),
     limits: z.strictObject(limitFields).exactOptional().describe('Absent limits stay unchanged.'),
   })
@@ -275,6 +291,7 @@ export const sandboxSchema = z
     wakeOnTimer: z.boolean().describe('Whether the sandbox wakes for timers of its processes.'),
     wakesAt: timestampField.optional().describe('When a timer wakes the sandbox, while it sleeps.'),
     atMemoryLimit: atMemoryLimitField,
+    checkpointEveryMs: z.int().describe('How often the sandbox is saved while it runs. 0: never.'),
     expires: z
       .strictObject({
         afterMs: z.int().optional(),
@@ -321,6 +338,7 @@ export const sandboxSchema = z
         maxBackgroundMs: 86_400_000,
         wakeOnTimer: false,
         atMemoryLimit: 'kill',
+        checkpointEveryMs: 0,
         ephemeral: false,
         limits: {
           memoryBytes: 1_073_741_824,

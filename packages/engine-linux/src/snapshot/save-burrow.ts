@@ -24,10 +24,10 @@ export const withoutLimit: LimitRestore = (_sandboxId, restore) => restore()
 export async function saveBurrow(
   engine: SnapshotEngine,
   burrow: LinuxBurrow,
-  { leave, kind = 'full', keepTimers, limitRestore = withoutLimit, signal }: SnapshotOptions,
+  { leave, kind = 'full', keepTimers, limitRestore = withoutLimit, signal, isUnsynced }: SnapshotOptions,
 ): Promise<SavedLinuxBurrow> {
   if (kind === 'files') return saveFiles(engine, burrow, leave)
-  const { manifest, ended, syncError } = await saveAndEnd(engine, burrow, { keepTimers, signal })
+  const { manifest, ended, syncError } = await saveAndEnd(engine, burrow, { keepTimers, signal, isUnsynced })
   const snapshot = describeSnapshot(manifest)
   if (leave === 'gone' || syncError !== undefined) {
     const endError = await errorOf(ended)
@@ -40,6 +40,7 @@ export async function saveBurrow(
   )
   // The new burrow uses nothing of the old one, so both can happen at once.
   await Promise.allSettled([resuming, ended])
+  if (isUnsynced === true) engine.host.unsynced.start(manifest.id)
   try {
     const resumed = await resuming
     if (leave === 'frozen') await freezeOrDestroy(engine, resumed)

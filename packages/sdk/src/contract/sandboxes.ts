@@ -13,6 +13,7 @@ export type CreateSandboxBody = {
   maxBackgroundMs?: number
   wakeOnTimer?: boolean | undefined
   atMemoryLimit?: 'kill' | 'pause' | undefined
+  checkpointEveryMs?: number | undefined
   expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' | 'standby' }
   limits?:
     | { memoryBytes?: number; cpus?: number; pids?: number; diskBytes?: number; files?: number }
@@ -36,6 +37,7 @@ export type SandboxAnswer = {
   wakeOnTimer: boolean
   wakesAt?: string | undefined
   atMemoryLimit: 'kill' | 'pause'
+  checkpointEveryMs: number
   expires?:
     | {
         afterMs?: number | undefined
@@ -75,9 +77,11 @@ export type UpdateSandboxBody = {
   maxBackgroundMs?: number
   wakeOnTimer?: boolean
   atMemoryLimit?: 'kill' | 'pause'
+  checkpointEveryMs?: number
   expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' | 'standby' } | null
   ephemeral?: boolean
   network?: NetworkBody
   secrets?: string[]
+  volumes?: { volume: string; path: string; readOnly?: boolean | undefined }[]
   limits?: { memoryBytes?: number; cpus?: number; pids?: number; diskBytes?: number; files?: number }
 }

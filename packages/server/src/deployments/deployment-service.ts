@@ -22,9 +22,11 @@ import type { CreateSandbox, SandboxLimits } from '../store/sandbox-rows.ts'
 import { type DeployServices, deploy } from './deploy.ts'
 import type { Deployments, ServiceView } from './deployments.ts'
 import { type Lease, LiveService } from './live-service.ts'
+import { matchPolicy } from './match-policy.ts'
 import { type ReadLines, ServiceLog } from './service-log.ts'
 import type { ServiceRow, ServiceRows, ServiceSettings, VersionRow } from './service-rows.ts'
 import { ServiceSessions } from './service-sessions.ts'
+import { viewService } from './view-service.ts'
 
 const SERVICES_PER_OWNER = 1000
 const SWEEP_MS = 5_000
@@ -105,7 +107,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
       throw new DormouseError('conflict', `A version of "${name}" is being deployed.`, {
         hint: 'Wait until it is ready or has failed.',
       })
-    const { public: isPublic, replicas, health, restart, keepVersions } = request
+    const { public: isPublic, replicas, health, restart, keepVersions, checkpointEveryMs } = request
     service.put({
       ...service.row,
       settings: merge(service.row.settings, {
@@ -114,6 +116,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
         ...(replicas !== undefined && { replicas }),
         ...(health !== undefined && { health }),
         ...(keepVersions !== undefined && { keepVersions }),
+        ...(checkpointEveryMs !== undefined && { checkpointEveryMs }),
       }),
     })
     const version = this.#addVersion(service, request)
@@ -123,7 +126,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
       .finally(() => this.#deploying.delete(id))
       .then(() => this.#dropOld(service))
     this.#deploying.set(id, { stop, done })
-    return this.#view(service)
+    return viewService(service)
   }
 
   #create(name: string, caller: Caller): LiveService {
@@ -179,14 +182,20 @@ export class DeploymentService implements Deployments, AsyncDisposable {
   }
 
   get(ref: string, caller: Caller): ServiceView {
-    return this.#view(this.#find(ref, caller))
+    return viewService(this.#find(ref, caller))
   }
 
   update(ref: string, change: Change, caller: Caller): ServiceView {
     const service = this.#find(ref, caller)
     service.put({ ...service.row, settings: merge(service.row.settings, change) })
     service.keepMin()
-    return this.#view(service)
+    void matchPolicy(service).catch((err: unknown) =>
+      this.#options.log.warn(
+        { service: service.row.id, err },
+        'replicas have their new policy a little later',
+      ),
+    )
+    return viewService(service)
   }
 
   async rollback(ref: string, wanted: number | undefined, caller: Caller): Promise<ServiceView> {
@@ -208,10 +217,10 @@ export class DeploymentService implements Deployments, AsyncDisposable {
           'conflict',
           `Version ${version.version} cannot serve: it is ${version.state}.`,
         )
-      if (version.version === current) return this.#view(service)
+      if (version.version === current) return viewService(service)
       await service.startReplica(version, version.ready)
       service.switchTo(version)
-      return this.#view(service)
+      return viewService(service)
     })
   }
 
@@ -293,6 +302,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
       if (row.state !== 'active') continue
       try {
         await service.sweep()
+        await matchPolicy(service)
         const { health } = row.settings
         const checkedAtMs = this.#checkedAtMs.get(row.id) ?? Number.NEGATIVE_INFINITY
         if (health === undefined || performance.now() - checkedAtMs < (health.intervalMs ?? 10_000)) continue
@@ -325,7 +335,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     return service
   }
 
-  #requestOf({ name, owner }: ServiceRow, { version, plan }: VersionRow): CreateSandbox {
+  #requestOf({ name, owner, settings }: ServiceRow, { version, plan }: VersionRow): CreateSandbox {
     const { policyDefaults, defaultLimits, defaultTemplate } = this.#options
     const { env, secrets, volumes, limits, network, template } = plan
     return {
@@ -336,6 +346,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
       limits: { ...defaultLimits({ keyId: owner, isAdmin: false }), ...limits },
       ...{ env, secrets, volumes, name: undefined, expires: undefined },
       ...({ wakeOnTimer: false, atMemoryLimit: 'kill', ephemeral: false } as const),
+      checkpointEveryMs: settings.checkpointEveryMs ?? 0,
     }
   }
 
@@ -358,27 +369,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
 
   #viewOf(id: ServiceId): ServiceView[] {
     const service = this.#services.get(id)
-    return service === undefined ? [] : [this.#view(service)]
-  }
-
-  #view(service: LiveService): ServiceView {
-    const { row, versions, current } = service
-    const { public: isPublic, replicas, health, restart, keepVersions } = row.settings
-    return {
-      ...{
-        id: row.id,
-        name: row.name,
-        createdAt: new Date(row.createdAt).toISOString(),
-        version: row.current,
-      },
-      ...{ port: (current ?? versions[0])?.plan.port ?? 0, public: isPublic, health, restart, keepVersions },
-      replicas: { ...replicas, items: service.replicas.map((replica) => replica.view()) },
-      versions: versions.map(({ version, state, createdAt, builtTemplate, error }) => ({
-        ...{ version, state, isCurrent: version === row.current, error },
-        createdAt: new Date(createdAt).toISOString(),
-        template: builtTemplate,
-      })),
-    }
+    return service === undefined ? [] : [viewService(service)]
   }
 }
 

@@ -52,7 +52,7 @@ export class JobSandboxes {
         limits: { ...defaultLimits(caller), ...(await this.#limitsOf(job)), ...request.limits },
         ...{ name: undefined, metadata: { ...request.metadata, job: job.id }, ephemeral: true },
         ...{ idleTimeoutMs: 0, storeAfterMs: 0, maxBackgroundMs: 0 },
-        ...{ wakeOnTimer: false, atMemoryLimit: 'kill' },
+        ...{ wakeOnTimer: false, atMemoryLimit: 'kill', checkpointEveryMs: 0 },
         expires: { idleMs: ABANDONED_MS, action: 'delete' },
       },
       caller,

@@ -11,11 +11,12 @@ import type { Burrow, Guest, Snapshot } from '@dormouse/engine'
 import { Moment } from '../clock/moment.ts'
 import type { LedgerEntry } from '../store/ledger-rows.ts'
 import type { Page } from '../store/page.ts'
-import type { SandboxLimits, SandboxPolicy, SandboxRow, Tier } from '../store/sandbox-rows.ts'
+import type { SandboxRow, Tier } from '../store/sandbox-rows.ts'
 import { ActiveWork } from './active-work.ts'
 import { type AttachOptions, attach } from './attach.ts'
 import { attachRun, type RunToFollow, type SendingRun } from './attach-run.ts'
 import { BackgroundWork } from './background-work.ts'
+import { Checkpoints } from './checkpoints.ts'
 import { dropFormerHead, dropSnapshot } from './drop-snapshot.ts'
 import { endBurrow } from './end-burrow.ts'
 import { explainKilledProcess } from './explain-kills.ts'
@@ -27,7 +28,7 @@ import { callerGaveUp, requireExists } from './sandbox-errors.ts'
 import { SandboxReader } from './sandbox-reader.ts'
 import { sandboxMetrics, sandboxView, snapshotView } from './sandbox-view.ts'
 import { changedRow, lastState, type NewBurrow, type StateChange, writeChange } from './state-change.ts'
-import { update } from './transitions/change.ts'
+import { type SandboxChange, update } from './transitions/change.ts'
 import { continueAfter } from './transitions/continue-after.ts'
 import { finish } from './transitions/finish.ts'
 import { type Fork, fork } from './transitions/fork.ts'
@@ -53,6 +54,7 @@ export class Sandbox {
   readonly work: ActiveWork
   readonly background = new BackgroundWork(this)
   readonly memory = new MemoryWatch(this)
+  readonly checkpoints = new Checkpoints(this)
   readonly reader = new SandboxReader(this)
   /** While there are any, row and burrow are those from before. */
   readonly pendingWrites: PendingWrites
@@ -237,7 +239,7 @@ export class Sandbox {
     return promote(this, options)
   }
 
-  update(change: Partial<SandboxPolicy> & { limits?: Partial<SandboxLimits> }): Promise<SandboxAnswer> {
+  update(change: SandboxChange): Promise<SandboxAnswer> {
     return continueAfter(this, () => this.#change(() => update(this, change)))
   }
 

@@ -10,6 +10,8 @@ export type WakeCause =
   | 'ssh'
   | 'timer'
   | 'limit_raised'
+  | 'checkpoint'
+  | 'volumes'
 export type StandbyCause =
   | 'asked'
   | 'disk'
@@ -19,6 +21,8 @@ export type StandbyCause =
   | 'memory_limit'
   | 'shutdown'
   | 'store_after'
+  | 'unshared'
+  | 'volumes'
 
 export interface UseOptions {
   readonly cause: WakeCause

@@ -60,6 +60,7 @@ test('a row is as it was put, whichever of its fields have changed since, also w
       maxBackgroundMs: 2,
       wakeOnTimer: true,
       atMemoryLimit: 'pause',
+      checkpointEveryMs: 60_000,
     },
     ...{ expires: undefined, ephemeral: false, network: { mode: 'none', allow: [] }, secrets: [] },
     ...{ createdAt: 1, lastActiveAt: 1, stateSince: 1, lostSince: undefined, diskBytes: undefined },

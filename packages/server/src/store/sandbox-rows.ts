@@ -36,6 +36,7 @@ export type SandboxPolicy = Pick<
   | 'maxBackgroundMs'
   | 'wakeOnTimer'
   | 'atMemoryLimit'
+  | 'checkpointEveryMs'
   | 'expires'
   | 'ephemeral'
   | 'network'
@@ -88,6 +89,8 @@ export interface SandboxRow {
   readonly wakeOnTimer: boolean
   /** What happens when it reaches its memory limit. */
   readonly atMemoryLimit: SandboxAnswer['atMemoryLimit']
+  /** How often it is saved while it runs. 0: never. */
+  readonly checkpointEveryMs: number
   readonly expires: Expiry | undefined
   readonly ephemeral: boolean
   readonly network: NetworkPolicy
@@ -128,6 +131,7 @@ const COLUMNS = [
   ['maxBackgroundMs', 'max_background_ms'],
   ['wakeOnTimer', 'wake_on_timer'],
   ['atMemoryLimit', 'at_memory_limit'],
+  ['checkpointEveryMs', 'checkpoint_every_ms'],
   ['expires', 'expires'],
   ['ephemeral', 'ephemeral'],
   ['network', 'network'],

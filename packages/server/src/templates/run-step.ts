@@ -182,6 +182,7 @@ function describeSandbox(
     maxBackgroundMs: 0,
     wakeOnTimer: false,
     atMemoryLimit: 'kill',
+    checkpointEveryMs: 0,
     expires: { afterMs: timeoutMs, action: 'delete' },
     ephemeral: true,
   }

@@ -73,7 +73,7 @@ function describe(shown: Shown): string {
 type Field = readonly [string, string | undefined]
 
 function policyFields(info: SandboxInfo): Field[] {
-  const { idleTimeoutMs, storeAfterMs, wakeOnTimer, wakesAt, expires, ephemeral } = info
+  const { idleTimeoutMs, storeAfterMs, wakeOnTimer, wakesAt, expires, ephemeral, checkpointEveryMs } = info
   const sleeps = idleTimeoutMs === 0 ? 'never' : `after ${formatDuration(idleTimeoutMs)} without work`
   const times = [
     expires?.afterMs === undefined ? '' : `${formatDuration(expires.afterMs)} after its creation`,
@@ -84,6 +84,7 @@ function policyFields(info: SandboxInfo): Field[] {
     [ephemeral ? 'deleted' : 'sleeps', sleeps],
     ['stored on disk', ephemeral ? undefined : `${formatDuration(storeAfterMs)} later`],
     ['wakes', wakeOnTimer ? `for timers${wakesAt === undefined ? '' : `, next at ${wakesAt}`}` : undefined],
+    ['checkpoints', checkpointText(checkpointEveryMs)],
     ['expires', times.filter(Boolean).join(', or ') || undefined],
   ]
 }
@@ -124,4 +125,9 @@ function runText({ runId, state, startedAt, exitCode, context, code }: Run, now:
   const shown = line.length > CODE_CHARACTERS || more.length > 0 ? `${line.slice(0, CODE_CHARACTERS)}…` : line
   const what = shown === '' ? '' : `: ${shown}`
   return `${runId}, ${context}, ${formatDistance(Date.parse(startedAt), now)} ago, ${outcome}${what}`
+}
+
+/** How often it is saved while it runs. */
+export function checkpointText(everyMs: number): string | undefined {
+  return everyMs === 0 ? undefined : `every ${formatDuration(everyMs)} while it runs`
 }

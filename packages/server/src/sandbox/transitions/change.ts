@@ -1,18 +1,22 @@
 import type { NewLedgerEntry } from '../../store/ledger-rows.ts'
-import type { SandboxLimits, SandboxPolicy } from '../../store/sandbox-rows.ts'
+import type { SandboxLimits, SandboxPolicy, VolumeMount } from '../../store/sandbox-rows.ts'
 import type { Sandbox } from '../sandbox.ts'
 import { nameTaken } from '../sandbox-errors.ts'
 import { showDisk } from '../show-disk.ts'
+import { remount } from './remount.ts'
 import { processLimits } from './restore-options.ts'
 
 /** Of a ledger entry: a list of hosts can be long. */
 const DETAIL_MAX_CHARACTERS = 1_000
 
+export type SandboxChange = Partial<SandboxPolicy> & {
+  readonly limits?: Partial<SandboxLimits>
+  /** Replaces all of them. */
+  readonly volumes?: readonly VolumeMount[]
+}
+
 /** Checks a change that a caller asks for, then makes it. Pre: the caller holds the lock alone. */
-export async function update(
-  sandbox: Sandbox,
-  { limits, ...policy }: Partial<SandboxPolicy> & { limits?: Partial<SandboxLimits> },
-): Promise<void> {
+export async function update(sandbox: Sandbox, { limits, volumes, ...policy }: SandboxChange): Promise<void> {
   const { row, deps } = sandbox
   const allLimits = limits && { ...row.limits, ...limits }
   if (limits !== undefined) deps.quotas.checkCeilings(row.owner, raised(limits, row.limits))
@@ -22,6 +26,8 @@ export async function update(
   if (policy.secrets !== undefined) deps.secrets.require(policy.secrets, row)
   if (policy.network !== undefined) deps.network.check(policy.network)
   if (policy.name !== undefined) requireFreeName(sandbox, policy.name)
+  if (volumes !== undefined) await remount(sandbox, volumes)
+  if (limits === undefined && Object.keys(policy).length === 0) return
   const detail = describeChange(policy, limits !== undefined)
   const entry = { event: 'changed', cause: 'asked', detail } as const
   await change(sandbox, { ...policy, ...(allLimits && { limits: allLimits }) }, entry)

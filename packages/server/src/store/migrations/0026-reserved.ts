@@ -1,0 +1,2 @@
+/** The number belongs to another change. */
+export const sql = ''
