@@ -96,8 +96,6 @@ from ._values import (
     TemplateMaterials,
     Usage,
     UsageNumbers,
-    Volume,
-    VolumeShare,
     VolumeMount,
 )
 from ._server import HostCheck, HostRoom, ServerLogLine, ServerReport
@@ -111,6 +109,7 @@ from ._variables import (
     VariableRow,
     VariableTable,
 )
+from ._volume import Volume, VolumeShare
 from ._why import Checkpoint, MemoryNotice, Why
 from ._webhooks import Delivery, Webhook
 from ._version import VERSION as __version__

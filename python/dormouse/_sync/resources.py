@@ -12,7 +12,8 @@ from .._damage import ScrubStatus
 from .._execution import Execution
 from .._paths import path_part
 from .._result import Result
-from .._values import ContextInfo, RunInfo, Secret, Snapshot, SshEndpoint, SshKey, Volume
+from .._values import ContextInfo, RunInfo, Secret, Snapshot, SshEndpoint, SshKey
+from .._volume import Volume
 from .commands import Events
 from .files import Files
 from .follow import SSE, Follower

@@ -111,6 +111,7 @@ export const VALUES: Readonly<Record<string, Value>> = {
   UsageNumbers: { types: ["contract.UsageAnswer['sandboxes'][number]"] },
   Webhook: { types: ['contract.WebhookWithSecretAnswer'] },
   Volume: { types: ['contract.VolumeAnswer'] },
+  VolumeShare: { types: ["contract.VolumeAnswer['sharedWith'][number]"] },
   VolumeMount: { types: ["contract.SandboxAnswer['volumes'][number]"] },
   Why: { types: ['contract.WhyAnswer'] },
   Work: { types: ["contract.WhyAnswer['work'][number]"] },

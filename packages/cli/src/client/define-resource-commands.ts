@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
 import { defineVolumeCommands } from './define-volume-commands.ts'
-import { bytesFlag, collectValues, quietOption } from './flags.ts'
+import { collectValues, quietOption } from './flags.ts'
 import { addNote } from './help.ts'
 import type { Define } from './program.ts'
 

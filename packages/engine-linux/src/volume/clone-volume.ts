@@ -1,5 +1,4 @@
 import type { VolumeId } from '@dormouse/contracts'
-import { explainNoSpace } from '../storage/publish-snapshot.ts'
 import { startVolumeProgram } from './volume-program.ts'
 import type { VolumeStore } from './volume-store.ts'
 
@@ -20,6 +19,6 @@ export async function cloneInto(
   } catch (error) {
     await store.delete(to)
     signal?.throwIfAborted()
-    throw explainNoSpace(error, 'The disk is full; the volume was not cloned.')
+    throw error
   }
 }

@@ -2,8 +2,8 @@ import { posix } from 'node:path'
 import { Limiter } from '@dormouse/async'
 import { DormouseError, type VolumeId } from '@dormouse/contracts'
 import type { FileStat, OpenFile, VolumeFiles } from '@dormouse/engine'
-import type { FilesProgram } from '../storage/files-program.ts'
-import { endingWith, untilRead } from '../storage/until-read.ts'
+import type { FilesProgram } from '../host/files-program.ts'
+import { endingWith, untilRead } from '../host/until-read.ts'
 import { startVolumeProgram } from './volume-program.ts'
 
 const ENTRIES_MAX = 100_000

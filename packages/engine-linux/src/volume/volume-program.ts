@@ -1,5 +1,5 @@
+import { FilesProgram } from '../host/files-program.ts'
 import { volumeProgram } from '../native-programs.ts'
-import { FilesProgram } from '../storage/files-program.ts'
 import { UID_BASE, UID_COUNT } from '../template/shifted-root.ts'
 
 export interface VolumeProgramOptions {

@@ -4,8 +4,8 @@ import type { Duplex } from 'node:stream'
 import { onAbort } from '@dormouse/async'
 import { DormouseError, type ErrorCode } from '@dormouse/contracts'
 import type { ByteSource, FileStat } from '@dormouse/engine'
-import { type Program, startProgram } from '../host/start-program.ts'
 import { filesProgram } from '../native-programs.ts'
+import { type Program, startProgram } from './start-program.ts'
 
 export interface StartFilesProgram {
   readonly ids: { readonly base: number; readonly count: number }
@@ -217,6 +217,8 @@ export class FilesProgram implements AsyncDisposable {
   }
 
   #failed(): DormouseError {
+    if (this.#message.includes('No space left on device'))
+      return new DormouseError('no_space', 'The disk is full; nothing was written.')
     return new DormouseError('internal', 'Files could not be read or written.', {
       details: { output: this.#message },
     })
