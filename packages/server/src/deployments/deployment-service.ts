@@ -20,27 +20,19 @@ import type { Database, SharedDatabase } from '../store/database.ts'
 import type { Page } from '../store/page.ts'
 import type { CreateSandbox, SandboxLimits } from '../store/sandbox-rows.ts'
 import { type DeployServices, deploy } from './deploy.ts'
+import type { DeployData, DeployEvent } from './deploy-event.ts'
 import type { Deployments, ServiceView } from './deployments.ts'
 import { type Lease, LiveService } from './live-service.ts'
 import { matchPolicy } from './match-policy.ts'
 import { type ReadLines, ServiceLog } from './service-log.ts'
-import type { ServiceRow, ServiceRows, ServiceSettings, VersionRow } from './service-rows.ts'
+import type { ServiceRow, ServiceRows, VersionRow } from './service-rows.ts'
 import { ServiceSessions } from './service-sessions.ts'
+import { DEFAULT_SETTINGS, mergeSettings } from './service-settings.ts'
 import { viewService } from './view-service.ts'
 
 const SERVICES_PER_OWNER = 1000
 const SWEEP_MS = 5_000
 const SERVER_ENDED = 'The server ended before it was deployed. Deploy it again.'
-const DEFAULT_SETTINGS: ServiceSettings = {
-  public: false,
-  replicas: { min: 0, max: 1, concurrency: 20, idleMs: 60_000 },
-  health: undefined,
-  restart: 'always',
-  keepVersions: 10,
-}
-
-type Change = z.output<typeof updateServiceSchema>
-
 export interface DeploymentServiceOptions extends DeployServices {
   readonly rows: ServiceRows
   readonly db: Database
@@ -53,6 +45,7 @@ export interface DeploymentServiceOptions extends DeployServices {
   readonly defaultLimits: (caller: Caller) => SandboxLimits
   readonly nowMs: () => number
   readonly log: Log
+  readonly onDeploy: (type: DeployEvent, data: DeployData, owner: string) => void
 }
 
 /** All services of this server. */
@@ -76,8 +69,10 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     for (const row of rows.all()) {
       const service = this.#live(row)
       for (const version of service.versions)
-        if (version.state === 'building' || version.state === 'starting')
+        if (version.state === 'building' || version.state === 'starting') {
           service.putVersion({ ...version, state: 'failed', error: SERVER_ENDED, ready: undefined })
+          this.#tell('deploy.failed', service, version.version, SERVER_ENDED)
+        }
       const opened = row.state === 'deleting' ? this.#remove(service) : service.open()
       await opened.catch((err: unknown) =>
         log.warn({ service: row.id, err }, 'a service could not be opened'),
@@ -110,7 +105,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     const { public: isPublic, replicas, health, restart, keepVersions, checkpointEveryMs } = request
     service.put({
       ...service.row,
-      settings: merge(service.row.settings, {
+      settings: mergeSettings(service.row.settings, {
         restart,
         ...(isPublic !== undefined && { public: isPublic }),
         ...(replicas !== undefined && { replicas }),
@@ -120,8 +115,10 @@ export class DeploymentService implements Deployments, AsyncDisposable {
       }),
     })
     const version = this.#addVersion(service, request)
+    this.#tell('deploy.started', service, version.version)
     const stop = new AbortController()
     const done = deploy(this.#options, { service, request, version, caller, signal: stop.signal })
+      .then(() => this.#tell('deploy.ready', service, version.version))
       .catch((error: unknown) => this.#fail(service, version, error))
       .finally(() => this.#deploying.delete(id))
       .then(() => this.#dropOld(service))
@@ -162,6 +159,11 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     return version
   }
 
+  #tell(type: DeployEvent, { row }: LiveService, version: number, error?: string): void {
+    const data = { service: row.name, serviceId: row.id, version, ...(error !== undefined && { error }) }
+    this.#options.onDeploy(type, data, row.owner)
+  }
+
   #fail(service: LiveService, { version }: VersionRow, error: unknown): void {
     const { log } = this.#options
     log.warn({ service: service.row.id, version, err: error }, 'a version could not be deployed')
@@ -170,6 +172,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     const reason = error instanceof Error ? error.message : String(error)
     try {
       service.putVersion({ ...row, state: 'failed', error: reason.slice(0, 1000) })
+      this.#tell('deploy.failed', service, version, reason.slice(0, 1000))
     } catch (cause) {
       // The next start finds it unfinished.
       log.error({ service: service.row.id, err: cause }, 'the end of a deployment could not be recorded')
@@ -185,9 +188,9 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     return viewService(this.#find(ref, caller))
   }
 
-  update(ref: string, change: Change, caller: Caller): ServiceView {
+  update(ref: string, change: z.output<typeof updateServiceSchema>, caller: Caller): ServiceView {
     const service = this.#find(ref, caller)
-    service.put({ ...service.row, settings: merge(service.row.settings, change) })
+    service.put({ ...service.row, settings: mergeSettings(service.row.settings, change) })
     service.keepMin()
     void matchPolicy(service).catch((err: unknown) =>
       this.#options.log.warn(
@@ -220,6 +223,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
       if (version.version === current) return viewService(service)
       await service.startReplica(version, version.ready)
       service.switchTo(version)
+      this.#tell('deploy.rolled_back', service, version.version)
       return viewService(service)
     })
   }
@@ -374,13 +378,6 @@ export class DeploymentService implements Deployments, AsyncDisposable {
 }
 
 const SERVER: Caller = { keyId: 'server', isAdmin: true }
-
-function merge(settings: ServiceSettings, change: Change): ServiceSettings {
-  const replicas = { ...settings.replicas, ...change.replicas }
-  const { health = settings.health } = change
-  const max = Math.max(replicas.max, replicas.min, 1)
-  return { ...settings, ...change, health, replicas: { ...replicas, max } } as ServiceSettings
-}
 
 async function ifThere(work: Promise<void>, missing: 'not_found' | 'template_not_found'): Promise<void> {
   try {
