@@ -31,7 +31,7 @@ async function follow() {
   return { found, stop: () => stop.abort() }
 }
 
-test('deployments are events, on the stream and after a restart of the server', async () => {
+test('deployments are events on the stream, and webhooks can have them', async () => {
   const { found, stop } = await follow()
   const { id } = await services.deploy('counter')
   await services.deploy('counter', { env: { VERSION: 'two' } })
