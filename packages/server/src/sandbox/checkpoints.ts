@@ -1,3 +1,4 @@
+import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { WhyAnswer } from '@dormouse/contracts/http'
 import { Moment } from '../clock/moment.ts'
 import type { Sandbox } from './sandbox.ts'
@@ -47,12 +48,19 @@ export class Checkpoints {
     if (burrow === undefined || this.#isTaking) return
     this.#isTaking = true
     try {
-      await deps.engine.prepareSnapshot(burrow)
+      // Without it the checkpoint takes longer.
+      await deps.engine.prepareSnapshot(burrow).catch((err: unknown) => {
+        deps.log.warn({ sandboxId: row.id, err }, 'a checkpoint takes longer')
+      })
       // A power cut may undo the last checkpoint that is not on disk. There must be one before it.
       if (row.head !== undefined) await deps.engine.syncSnapshot(row.head)
       if (!this.#isQuiet && !this.#isOverdue) return
       const signal = AbortSignal.timeout(LOCK_WAIT_MS)
-      const pauseMs = await this.#sandbox.exclusive(() => checkpoint(this.#sandbox), signal)
+      const pauseMs = await this.#sandbox
+        .exclusive(() => checkpoint(this.#sandbox), signal)
+        .catch((error: unknown) => {
+          throw hasErrorCode(error, 'cancelled') && signal.aborted ? callLasts() : error
+        })
       if (pauseMs !== undefined) this.#taken(pauseMs)
     } catch (error) {
       this.#refused(error)
@@ -117,6 +125,10 @@ export class Checkpoints {
     const retryAtMs = this.#sandbox.deps.clock.monotonicMs() + pauseMs
     this.#refusal = { reason: reasonOf(error), count, retryAtMs }
   }
+}
+
+function callLasts(): DormouseError {
+  return new DormouseError('conflict', 'A call into the sandbox lasted too long to wait for its end.')
 }
 
 function iso(ms: number): string {
