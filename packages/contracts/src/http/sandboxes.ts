@@ -80,7 +80,7 @@ export const checkpointEveryField = durationMs
     error: `must be 0 or at least ${CHECKPOINT_MIN_MS}`,
   })
   .describe(
-    'Saves the sandbox this often while it runs, so that a crash of the host or of its processes costs at most this much. It then wakes by itself at its last checkpoint. Each checkpoint stops the sandbox for some tens of milliseconds and waits for a moment without calls and connections, at most as long again; connections that are open then end. An ephemeral sandbox is not checkpointed. 0: never.',
+    'Saves the sandbox this often while it runs, so that a crash of the host or of its processes costs at most this much. It then wakes by itself at its last checkpoint. Each checkpoint stops the sandbox for about a quarter of a second and waits for a moment without calls and connections, at most as long again; connections that are open then end. An ephemeral sandbox is not checkpointed. 0: never.',
   )
 const expiresField = z
   .strictObject({
@@ -254,7 +254,7 @@ export const updateSandboxSchema = z
     volumes: volumesField
       .exactOptional()
       .describe(
-        'Replaces the volumes. An awake sandbox is saved and continues with the new ones after some tens of milliseconds: files that its processes have open on a volume that is gone look deleted to them. A sleeping sandbox stays asleep.',
+        'Replaces the volumes. An awake sandbox is saved and continues with the new ones, which stops it for less than a second: files that its processes have open on a volume that is gone look deleted to them. A sleeping sandbox stays asleep.',
       ),
     limits: z.strictObject(limitFields).exactOptional().describe('Absent limits stay unchanged.'),
   })

@@ -35,6 +35,8 @@ export async function saveBurrow(
     return { snapshot, ...(resumeError !== undefined && { resumeError }) }
   }
   const { sandboxId } = burrow
+  // The saved processes hold their locks until they end.
+  if (manifest.volumeLocks.length > 0) await Promise.allSettled([ended])
   const resuming = limitRestore(sandboxId, () =>
     restoreSnapshot(engine, manifest.id, { sandboxId, reseed: false }),
   )
@@ -68,7 +70,7 @@ export async function prepareSave(
 export async function saveAndEnd(
   engine: SnapshotEngine,
   burrow: LinuxBurrow,
-  how: Pick<TakeSnapshot, 'keepTimers' | 'isUnsynced' | 'signal'> = {},
+  how: Pick<TakeSnapshot, 'keepTimers' | 'isUnsynced' | 'refusesLocks' | 'signal'> = {},
 ): Promise<Omit<TakenSnapshot, 'leftover'>> {
   const { host, dataDir, dumper, leftovers } = engine
   const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
