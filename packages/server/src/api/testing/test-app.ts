@@ -270,7 +270,7 @@ function fakeVolumes(): Services['volumes'] {
     },
     list: () => ({ items: [...volumes.values()], nextCursor: undefined }),
     clone: async (name) => get(name),
-    share: (name) => get(name),
+    share: (name) => volumes.get(name) as VolumeAnswer,
     unshare: (name) => void get(name),
     files: () => {
       throw new DormouseError('not_found', 'the volumes of this test have no files')
