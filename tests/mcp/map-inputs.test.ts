@@ -1,3 +1,4 @@
+import { ERROR_META } from '@dormouse/mcp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ServerProcess } from '../server/server-process.ts'
 import { McpClient } from './mcp-client.ts'
@@ -35,6 +36,7 @@ describe('map_inputs', () => {
 
   test('without code, inputs or a job says what to give', async () => {
     await using mcp = await McpClient.overHttp(server)
-    expect(await mcp.call('map_inputs', { code: '1' })).toMatchObject({ isError: true })
+    const answer = await mcp.call('map_inputs', { code: '1' })
+    expect(answer).toMatchObject({ isError: true, _meta: { [ERROR_META]: { code: 'invalid_argument' } } })
   })
 })
