@@ -44,7 +44,7 @@ import { prepareGuestTools } from './guest-tools.ts'
 import { explainFullDisk } from './host/explain-full-disk.ts'
 import { FailureLog } from './host/failure-log.ts'
 import { Layout } from './host/layout.ts'
-import { findGateAddon } from './network/gate-addon.ts'
+import { findGateAddon, gateAddon } from './network/gate-addon.ts'
 import { importImage } from './oci/import-image.ts'
 import { adoptBurrows } from './snapshot/adopt-burrows.ts'
 import { checkListedPart, listParts, verifyStored } from './snapshot/check-stored.ts'
@@ -100,6 +100,7 @@ interface LinuxEngineParts {
 export class LinuxEngine extends VolumeEngine implements Engine {
   readonly name = 'linux'
   readonly capabilities: EngineCapabilities
+  readonly endAddon = gateAddon
   readonly #parts: LinuxEngineParts
   readonly #burrows = new Set<LinuxBurrow>()
   /** Every burrow that this engine ever held: the files of one that has ended by itself can still be saved. */
@@ -305,8 +306,7 @@ export class LinuxEngine extends VolumeEngine implements Engine {
     await snapshots?.removeLeftovers()
     await this.volumes.removeDeleted()
     // Upkeep that the last server did not get to.
-    for (const { id } of (await snapshots?.store.list()) ?? [])
-      this.#upkeep.schedule(id, UPKEEP_AFTER_START_MS)
+    for (const id of (await snapshots?.store.ids()) ?? []) this.#upkeep.schedule(id, UPKEEP_AFTER_START_MS)
     return { burrows, lost, undone }
   }
 

@@ -9,7 +9,6 @@ export type {
   EngineCapabilities,
   ForkedBurrow,
   ForkOptions,
-  Gate,
   LimitRestore,
   LostBurrow,
   PartCheck,
@@ -30,6 +29,7 @@ export type {
 } from './engine-images.ts'
 export type { EngineFailureKind, Log } from './engine-log.ts'
 export type { EngineVolumes, VolumeFiles } from './engine-volumes.ts'
+export type { Gate, GateKeeper, OpenEnd, ParkedConnections, ParkedEnd } from './gate.ts'
 export type {
   BackgroundProcess,
   ByteSource,
@@ -52,6 +52,7 @@ export type {
   GuestVariables,
   ListeningPort,
   OpenFile,
+  PortConnection,
   ProcessConnection,
   ProcessExit,
   ProcessInfo,

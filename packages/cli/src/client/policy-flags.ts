@@ -13,6 +13,8 @@ export interface PolicyFlags {
   readonly storeAfter?: number
   readonly maxBackground?: number
   readonly wakeOnTimer?: boolean
+  readonly keepAsleep?: number
+  readonly wakeOnData?: boolean
   readonly atMemoryLimit?: 'kill' | 'pause'
   readonly checkpointEvery?: number
   readonly expiresAfter?: number
@@ -44,6 +46,11 @@ export function policyOptions(): Option[] {
       'let clocks continue while the sandbox sleeps, and wake it for timers of its processes',
     ),
     new Option(
+      '--keep-asleep <time>',
+      'how long connections to the outside are kept while the sandbox sleeps; 0 means not at all',
+    ).argParser(durationFlag('--keep-asleep')),
+    new Option('--wake-on-data', 'wake the sandbox when data arrives on such a connection'),
+    new Option(
       '--at-memory-limit <what>',
       'at the memory limit, kill a process, or pause: save the sandbox until the limit is raised',
     ).choices(['kill', 'pause']),
@@ -68,7 +75,7 @@ export function checkpointOption(): Option {
 /** The fields of the API. */
 export function toPolicy(flags: PolicyFlags) {
   const { memory, cpus, pids, disk, files, idle, storeAfter, maxBackground, wakeOnTimer } = flags
-  const { atMemoryLimit, checkpointEvery, expiresAfter, expiresIdle } = flags
+  const { atMemoryLimit, checkpointEvery, keepAsleep, wakeOnData, expiresAfter, expiresIdle } = flags
   const expires = omitUndefinedOrNone({ afterMs: expiresAfter, idleMs: expiresIdle })
   return omitUndefined({
     limits: omitUndefinedOrNone({ memoryBytes: memory, cpus, pids, diskBytes: disk, files }),
@@ -76,6 +83,7 @@ export function toPolicy(flags: PolicyFlags) {
     storeAfterMs: storeAfter,
     maxBackgroundMs: maxBackground,
     wakeOnTimer,
+    connections: omitUndefinedOrNone({ keepAsleepMs: keepAsleep, wakeOnData }),
     atMemoryLimit,
     checkpointEveryMs: checkpointEvery,
     expires: expires && { ...expires, action: 'delete' as const },

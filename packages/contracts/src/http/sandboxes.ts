@@ -80,7 +80,7 @@ export const checkpointEveryField = durationMs
     error: `must be 0 or at least ${CHECKPOINT_MIN_MS}`,
   })
   .describe(
-    'Saves the sandbox this often while it runs, so that a crash of the host or of its processes costs at most this much. It then wakes by itself at its last checkpoint. Each checkpoint stops the sandbox for about a quarter of a second and waits for a moment without calls and connections, at most as long again; connections that are open then end. An ephemeral sandbox is not checkpointed. 0: never.',
+    'Saves the sandbox this often while it runs, so that a crash of the host or of its processes costs at most this much. It then wakes by itself at its last checkpoint. Each checkpoint stops the sandbox for about a quarter of a second and waits for a moment without calls and connections from outside, at most as long again. An ephemeral sandbox is not checkpointed. 0: never.',
   )
 const expiresField = z
   .strictObject({
@@ -159,6 +159,23 @@ const limitsSchema = z
     ],
   })
 
+/** How long the gate keeps the connections of a sleeping sandbox by default. */
+const DEFAULT_KEEP_ASLEEP_MS = 60 * 60 * 1000
+const MAX_KEEP_ASLEEP_MS = 7 * 24 * 60 * 60 * 1000
+const keepAsleepField = z
+  .int()
+  .min(0)
+  .max(MAX_KEEP_ASLEEP_MS)
+  .describe(
+    'How long connections to the outside are kept while the sandbox sleeps, at most a week. Then they end. 0: they end at every sleep, snapshot and fork.',
+  )
+const wakeOnDataField = z
+  .boolean()
+  .describe('Whether the sandbox wakes when data arrives on such a connection, at most once in ten seconds.')
+
+/** What a sandbox has whose creator does not say. */
+export const DEFAULT_CONNECTIONS = { keepAsleepMs: DEFAULT_KEEP_ASLEEP_MS, wakeOnData: false } as const
+
 export const createSandboxSchema = z
   .strictObject({
     template: nameField.exactOptional().describe(`Default: \`${DEFAULT_TEMPLATE}\`.`),
@@ -197,6 +214,15 @@ export const createSandboxSchema = z
       ),
     atMemoryLimit: atMemoryLimitField.default('kill'),
     checkpointEveryMs: checkpointEveryField.default(0),
+    connections: z
+      .strictObject({
+        keepAsleepMs: keepAsleepField.default(DEFAULT_KEEP_ASLEEP_MS),
+        wakeOnData: wakeOnDataField.default(false),
+      })
+      .default(DEFAULT_CONNECTIONS)
+      .describe(
+        'Connections to the outside outlive a sleep. Default: kept for an hour, and none wakes the sandbox.',
+      ),
     expires: expiresField.exactOptional(),
     limits: limitsSchema,
     volumes: volumesField.default([]),
@@ -241,6 +267,13 @@ export const updateSandboxSchema = z
       .describe('Applies from the next sleep on; `false` applies at once.'),
     atMemoryLimit: atMemoryLimitField.exactOptional(),
     checkpointEveryMs: checkpointEveryField.exactOptional(),
+    connections: z
+      .strictObject({
+        keepAsleepMs: keepAsleepField.exactOptional(),
+        wakeOnData: wakeOnDataField.exactOptional(),
+      })
+      .exactOptional()
+      .describe('Absent fields stay unchanged. `keepAsleepMs` applies from the next sleep on.'),
     expires: expiresField.nullable().exactOptional().describe('`null`: the sandbox never expires.'),
     ephemeral: z.boolean().exactOptional(),
     network: networkSchema
@@ -292,6 +325,7 @@ export const sandboxSchema = z
     wakesAt: timestampField.optional().describe('When a timer wakes the sandbox, while it sleeps.'),
     atMemoryLimit: atMemoryLimitField,
     checkpointEveryMs: z.int().describe('How often the sandbox is saved while it runs. 0: never.'),
+    connections: z.strictObject({ keepAsleepMs: keepAsleepField, wakeOnData: wakeOnDataField }),
     expires: z
       .strictObject({
         afterMs: z.int().optional(),
@@ -339,6 +373,7 @@ export const sandboxSchema = z
         wakeOnTimer: false,
         atMemoryLimit: 'kill',
         checkpointEveryMs: 0,
+        connections: DEFAULT_CONNECTIONS,
         ephemeral: false,
         limits: {
           memoryBytes: 1_073_741_824,

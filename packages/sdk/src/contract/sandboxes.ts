@@ -14,6 +14,7 @@ export type CreateSandboxBody = {
   wakeOnTimer?: boolean | undefined
   atMemoryLimit?: 'kill' | 'pause' | undefined
   checkpointEveryMs?: number | undefined
+  connections?: { keepAsleepMs?: number | undefined; wakeOnData?: boolean | undefined } | undefined
   expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' | 'standby' }
   limits?:
     | { memoryBytes?: number; cpus?: number; pids?: number; diskBytes?: number; files?: number }
@@ -38,6 +39,7 @@ export type SandboxAnswer = {
   wakesAt?: string | undefined
   atMemoryLimit: 'kill' | 'pause'
   checkpointEveryMs: number
+  connections: { keepAsleepMs: number; wakeOnData: boolean }
   expires?:
     | {
         afterMs?: number | undefined
@@ -78,6 +80,7 @@ export type UpdateSandboxBody = {
   wakeOnTimer?: boolean
   atMemoryLimit?: 'kill' | 'pause'
   checkpointEveryMs?: number
+  connections?: { keepAsleepMs?: number; wakeOnData?: boolean }
   expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' | 'standby' } | null
   ephemeral?: boolean
   network?: NetworkBody

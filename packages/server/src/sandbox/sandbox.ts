@@ -7,7 +7,7 @@ import type {
   SnapshotAnswer,
   WhyAnswer,
 } from '@dormouse/contracts/http'
-import type { Burrow, Guest, Snapshot } from '@dormouse/engine'
+import type { Burrow, Guest, PortConnection, Snapshot } from '@dormouse/engine'
 import { Moment } from '../clock/moment.ts'
 import type { LedgerEntry } from '../store/ledger-rows.ts'
 import type { Page } from '../store/page.ts'
@@ -28,7 +28,7 @@ import { callerGaveUp, requireExists } from './sandbox-errors.ts'
 import { SandboxReader } from './sandbox-reader.ts'
 import { sandboxMetrics, sandboxView, snapshotView } from './sandbox-view.ts'
 import { changedRow, lastState, type NewBurrow, type StateChange, writeChange } from './state-change.ts'
-import { type SandboxChange, update } from './transitions/change.ts'
+import { type PolicyChange, update } from './transitions/change.ts'
 import { continueAfter } from './transitions/continue-after.ts'
 import { finish } from './transitions/finish.ts'
 import { type Fork, fork } from './transitions/fork.ts'
@@ -169,6 +169,11 @@ export class Sandbox {
     return this.work.hold(kind, what, untilMs)
   }
 
+  /** A connection to one of its ports outlives its sleeps from now on. */
+  keep(connection: PortConnection): void {
+    if (this.burrow !== undefined) this.deps.network.keep(this.id, this.burrow, connection)
+  }
+
   /** All callers share one wake. A caller that gives up does not end it for the others. */
   wake(cause: WakeCause, signal?: AbortSignal): Promise<void> {
     this.work.interruptSleep()
@@ -239,7 +244,7 @@ export class Sandbox {
     return promote(this, options)
   }
 
-  update(change: SandboxChange): Promise<SandboxAnswer> {
+  update(change: PolicyChange): Promise<SandboxAnswer> {
     return continueAfter(this, () => this.#change(() => update(this, change)))
   }
 

@@ -37,6 +37,7 @@ export type SandboxPolicy = Pick<
   | 'wakeOnTimer'
   | 'atMemoryLimit'
   | 'checkpointEveryMs'
+  | 'connections'
   | 'expires'
   | 'ephemeral'
   | 'network'
@@ -91,6 +92,8 @@ export interface SandboxRow {
   readonly atMemoryLimit: SandboxAnswer['atMemoryLimit']
   /** How often it is saved while it runs. 0: never. */
   readonly checkpointEveryMs: number
+  /** What happens to connections to the outside while it sleeps. */
+  readonly connections: SandboxAnswer['connections']
   readonly expires: Expiry | undefined
   readonly ephemeral: boolean
   readonly network: NetworkPolicy
@@ -132,6 +135,7 @@ const COLUMNS = [
   ['wakeOnTimer', 'wake_on_timer'],
   ['atMemoryLimit', 'at_memory_limit'],
   ['checkpointEveryMs', 'checkpoint_every_ms'],
+  ['connections', 'connections'],
   ['expires', 'expires'],
   ['ephemeral', 'ephemeral'],
   ['network', 'network'],
@@ -166,6 +170,7 @@ const JSON_FIELDS: ReadonlySet<string> = new Set([
   'metadata',
   'expires',
   'network',
+  'connections',
   'secrets',
 ])
 

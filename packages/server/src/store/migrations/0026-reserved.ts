@@ -1,2 +1,0 @@
-/** The number belongs to another change. */
-export const sql = ''
