@@ -201,7 +201,6 @@ export {
   sandboxSchema,
   type UpdateSandboxBody,
   updateSandboxSchema,
-  volumeMountSchema,
 } from './sandboxes.ts'
 export {
   type CreateScheduleBody,
@@ -327,6 +326,7 @@ export {
   variableNameField,
   variablesSchema,
 } from './variables.ts'
+export { volumeMountSchema } from './volume-mounts.ts'
 export {
   type CloneVolumeBody,
   type CreateVolumeBody,

@@ -13,7 +13,6 @@ import {
   MIN_DISK_BYTES,
   MIN_FILES,
 } from '../limits.ts'
-import { findOverlap, mountPathProblem } from '../mount-path.ts'
 import { NEXT_STATES, type SandboxState } from '../sandbox-state.ts'
 import {
   nameField,
@@ -27,6 +26,7 @@ import {
 } from './fields.ts'
 import { networkSchema, networkViewSchema } from './network.ts'
 import { sandboxSecretsField } from './secrets.ts'
+import { volumesField } from './volume-mounts.ts'
 
 const STATES = Object.keys(NEXT_STATES) as [SandboxState, ...SandboxState[]]
 
@@ -36,8 +36,6 @@ const DURATION_MAX_MS = 100 * 365 * 24 * 3600 * 1000
 const METADATA_MAX_ENTRIES = 64
 const METADATA_KEY_MAX_BYTES = 128
 const METADATA_VALUE_MAX_BYTES = 2048
-const VOLUMES_MAX = 16
-const PATH_MAX_BYTES = 4096
 export const FORK_MAX_COUNT = 100
 
 const durationMs = z.int().min(0).max(DURATION_MAX_MS)
@@ -95,28 +93,6 @@ const expiresField = z
   .describe(
     'When the sandbox is deleted automatically, or put to standby once, whatever it does then. Default: never.',
   )
-
-/** An absolute path inside a sandbox, without `.`, `..` and empty parts. */
-const mountPathField = textField({ maxBytes: PATH_MAX_BYTES, minLength: 2 })
-  .regex(/^\/[^/]/, 'must be an absolute path')
-  .superRefine((path, context) => {
-    const problem = mountPathProblem(path)
-    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
-  })
-
-export const volumeMountSchema = z
-  .strictObject({ volume: nameField, path: mountPathField, readOnly: z.boolean().default(false) })
-  .meta({ id: 'VolumeMount' })
-
-const volumesField = z
-  .array(volumeMountSchema)
-  .max(VOLUMES_MAX)
-  .superRefine((mounts, context) => {
-    const overlap = findOverlap(mounts.map(({ path }) => path))
-    if (overlap === undefined) return
-    const message = `must not be inside ${overlap.other}, where another volume is mounted`
-    context.addIssue({ code: 'custom', path: [overlap.index, 'path'], message })
-  })
 
 const diskBytesField = z
   .int()

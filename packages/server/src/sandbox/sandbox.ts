@@ -124,8 +124,6 @@ export class Sandbox {
     return this.#stateSince.elapsedMs
   }
 
-  // Calls into the sandbox.
-
   /**
    * Runs `work` inside: wakes the sandbox if it sleeps (callers share one wake) and keeps it awake and in this burrow
    * until `work` settles. For calls that end soon; longer ones use `attach`.
@@ -212,8 +210,6 @@ export class Sandbox {
     return secrets === undefined ? this.#openingNetwork : Promise.all([secrets, this.#openingNetwork])
   }
 
-  // Transitions.
-
   /** Resolves when it sleeps at least that deep, or stays awake: work began while it fell asleep for being idle. */
   standby(how: { tier: Tier; cause: StandbyCause }): Promise<SandboxAnswer> {
     return prepareStandby(this, how, (signal) => this.#change(() => standby(this, { ...how, signal })))
@@ -272,8 +268,7 @@ export class Sandbox {
 
   async why(): Promise<WhyAnswer> {
     await this.background.check()
-    const memory = this.burrow && (await this.deps.memory.measure(this.burrow))
-    return explainWhy(this, memory?.copied)
+    return explainWhy(this, (this.burrow && (await this.deps.memory.measure(this.burrow)))?.copied)
   }
 
   ledger(options: { after?: number; limit: number }): Page<LedgerEntry> {
