@@ -196,8 +196,9 @@ export interface Engine extends EngineVolumes, AsyncDisposable {
    */
   importImage(request: ImportImage): Promise<ImportedImage>
   /**
-   * Resolves when a snapshot is on disk. Only one that did not wait for the disk may not be: a power cut undoes it (`AdoptedBurrows.undone`)
-   * until the engine has written it in the background. Snapshots that rely on it wait by themselves.
+   * Resolves when a snapshot is on disk. Only one that did not wait for the disk may not be: a power cut undoes it
+   * (`AdoptedBurrows.undone`) until the engine has written it in the background. Snapshots that rely on it wait by
+   * themselves.
    */
   syncSnapshot(snapshotId: SnapshotId): Promise<void>
   /** The disk space of all snapshots. Reads the disk: call it rarely. */

@@ -107,7 +107,7 @@ class Volumes(unittest.TestCase):
             self.assertEqual(sandbox.update(volumes={"/data": "py"}).volumes[0].volume, "py")
             self.assertEqual(sandbox.run_code("open('/data/f', 'w').write('in'); x").text, "1")
             self.assertEqual(files.read("/f"), "in")
-            self.assertEqual(sandbox.update(volumes={}).volumes, ())
+            self.assertEqual(list(sandbox.update(volumes={}).volumes), [])
             self.assertIsNotNone(sandbox.why().checkpoint.next_at)
         volumes.delete("py-v1")
         volumes.delete("py")
