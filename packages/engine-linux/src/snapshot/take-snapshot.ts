@@ -44,7 +44,7 @@ export interface TakeSnapshot {
   readonly isUnsynced?: boolean | undefined
   /** Whether much memory is moved into its file first, instead of being dumped and then moved. */
   readonly movesMemory?: boolean
-  /** Whether a lock on a volume prevents it: of several sandboxes that continue from it, only one could have the lock. */
+  /** Whether a lock on a volume prevents it: only one of several sandboxes that continue from it could have it. */
   readonly refusesLocks?: boolean | undefined
   /** See `SnapshotOptions.signal`. CRIU's part cannot be interrupted. */
   readonly signal?: AbortSignal | undefined
