@@ -96,7 +96,6 @@ from ._values import (
     TemplateMaterials,
     Usage,
     UsageNumbers,
-    Volume,
     VolumeMount,
 )
 from ._server import HostCheck, HostRoom, ServerLogLine, ServerReport
@@ -110,7 +109,8 @@ from ._variables import (
     VariableRow,
     VariableTable,
 )
-from ._why import MemoryNotice, Why
+from ._volume import Volume, VolumeShare
+from ._why import Checkpoint, MemoryNotice, Why
 from ._webhooks import Delivery, Webhook
 from ._version import VERSION as __version__
 
@@ -144,6 +144,7 @@ __all__ = [
     "AsyncWatch",
     "AsyncWebhooks",
     "AuthenticationError",
+    "Checkpoint",
     "Client",
     "Command",
     "CommandResult",
@@ -252,6 +253,7 @@ __all__ = [
     "VariableTable",
     "Variables",
     "Volume",
+    "VolumeShare",
     "VolumeMount",
     "Volumes",
     "Watch",

@@ -9,6 +9,7 @@ export interface Value {
 const USAGE = "contract.SandboxMetricsAnswer['usage']"
 
 export const VALUES: Readonly<Record<string, Value>> = {
+  Checkpoint: { types: ["contract.WhyAnswer['checkpoint']"] },
   CannotSleep: { types: ["contract.WhyAnswer['cannotSleep']"] },
   CommandResult: {
     types: ['sdk.CommandResult', 'contract.ProcessResultAnswer'],
@@ -111,6 +112,7 @@ export const VALUES: Readonly<Record<string, Value>> = {
   UsageNumbers: { types: ["contract.UsageAnswer['sandboxes'][number]"] },
   Webhook: { types: ['contract.WebhookWithSecretAnswer'] },
   Volume: { types: ['contract.VolumeAnswer'] },
+  VolumeShare: { types: ["contract.VolumeAnswer['sharedWith'][number]"] },
   VolumeMount: { types: ["contract.SandboxAnswer['volumes'][number]"] },
   Why: { types: ['contract.WhyAnswer'] },
   Work: { types: ["contract.WhyAnswer['work'][number]"] },

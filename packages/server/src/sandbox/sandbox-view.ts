@@ -21,6 +21,7 @@ export function sandboxView({ row, work, deps }: Sandbox): SandboxAnswer {
     wakeOnTimer: row.wakeOnTimer,
     wakesAt: row.wakesAt === undefined ? undefined : new Date(row.wakesAt).toISOString(),
     atMemoryLimit: row.atMemoryLimit,
+    checkpointEveryMs: row.checkpointEveryMs,
     connections: row.connections,
     expires: row.expires,
     ephemeral: row.ephemeral,
