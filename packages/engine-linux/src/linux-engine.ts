@@ -126,6 +126,7 @@ export class LinuxEngine implements Engine {
       adopt: true,
       limits: { memory: has('memory'), cpu: has('cpu'), pids: has('pids') },
       network: hasNetwork,
+      ...{ volumes: true, timers: true, snapshotFiles: true, images: true },
     }
   }
 

@@ -22,6 +22,14 @@ export interface EngineCapabilities {
   readonly limits: { readonly memory: boolean; readonly cpu: boolean; readonly pids: boolean }
   /** Burrows have gates; without a gate a burrow reaches nothing outside. */
   readonly network: boolean
+  /** Burrows can mount volumes. */
+  readonly volumes: boolean
+  /** Snapshots know when the next timer inside ends, and a restore can let time pass. */
+  readonly timers: boolean
+  /** The files of a snapshot can be read without a burrow. */
+  readonly snapshotFiles: boolean
+  /** Container images can be imported. */
+  readonly images: boolean
 }
 
 /**
