@@ -6,7 +6,9 @@ import { microvmFactory, microvmMissing } from './microvm-factory.ts'
 /** Under emulation a machine starts in seconds, so the default is a selection. `all` runs every part. */
 const IS_WHOLE = process.env['DORMOUSE_MICROVM_CONTRACT'] === 'all'
 const PARTS = (process.env['DORMOUSE_MICROVM_PARTS']?.split(',') ??
-  (IS_WHOLE ? ['life', 'resources', 'sleep', 'files', 'runs', 'processes', 'network'] : ['life', 'sleep'])) as ContractPart[]
+  (IS_WHOLE
+    ? ['life', 'resources', 'sleep', 'files', 'runs', 'processes', 'network']
+    : ['life', 'sleep'])) as ContractPart[]
 
 const missing = await microvmMissing()
 
@@ -21,7 +23,8 @@ if (missing !== undefined) {
   for (const part of PARTS) {
     describeEngineContract('microvm', part, factory, {
       ...(topics && { topics }),
-      skip: (name) => whyLeftOut(name) ?? (IS_WHOLE || CHOSEN_TESTS.has(name) ? undefined : 'not in the selection'),
+      skip: (name) =>
+        whyLeftOut(name) ?? (IS_WHOLE || CHOSEN_TESTS.has(name) ? undefined : 'not in the selection'),
     })
   }
 }

@@ -19,7 +19,8 @@ export interface MicrovmFactory extends EngineFactory {
 /** Why these tests cannot run here, or undefined. The set-up installs both only when it is asked to. */
 export async function microvmMissing(): Promise<string | undefined> {
   const { kernelDir } = new MicrovmLayout('/', testDataDir)
-  if ((await findQemu('tcg')) === undefined) return 'QEMU is not installed: ./dormouse test --isolation microvm'
+  if ((await findQemu('tcg')) === undefined)
+    return 'QEMU is not installed: ./dormouse test --isolation microvm'
   if (findGuestKernel(kernelDir) === undefined) return 'the guest kernel is not installed'
   return undefined
 }

@@ -124,6 +124,8 @@ export interface CreateRequest extends PolicyDefaults {
   readonly expires: Expires | undefined
   readonly wakeOnTimer: boolean
   readonly atMemoryLimit: 'kill' | 'pause'
+  /** Default: the setting of the server. */
+  readonly isolation?: 'process' | 'microvm'
   readonly ephemeral: boolean
 }
 

@@ -1,5 +1,11 @@
-import { mkdir, realpath } from 'node:fs/promises'
-import { DormouseError, parseInput, type SnapshotId, type VolumeId } from '@dormouse/contracts'
+import { existsSync } from 'node:fs'
+import {
+  DormouseError,
+  type Isolation,
+  parseInput,
+  type SnapshotId,
+  type VolumeId,
+} from '@dormouse/contracts'
 import type {
   AdoptedBurrows,
   Burrow,
@@ -24,6 +30,7 @@ import type {
   StorageReport,
   StoredPart,
 } from '@dormouse/engine'
+import { capabilitiesIn, ofIsolation } from '@dormouse/engine'
 import { bootBurrow } from './burrow/boot-burrow.ts'
 import type { BurrowHost } from './burrow/burrow-host.ts'
 import { bootSchema, createSchema } from './burrow/create-schema.ts'
@@ -37,7 +44,7 @@ import { kdatDirectory } from './criu/kdat.ts'
 import { prepareGuestTools } from './guest-tools.ts'
 import { explainFullDisk } from './host/explain-full-disk.ts'
 import { FailureLog } from './host/failure-log.ts'
-import { Layout } from './host/layout.ts'
+import { makeDirectories } from './host/make-directories.ts'
 import { findGateAddon } from './network/gate-addon.ts'
 import { importImage } from './oci/import-image.ts'
 import { adoptBurrows } from './snapshot/adopt-burrows.ts'
@@ -93,6 +100,7 @@ interface LinuxEngineParts {
 /** Burrows from namespaces, cgroups and overlayfs on this host. */
 export class LinuxEngine implements Engine {
   readonly name = 'linux'
+  readonly isolations = ['process'] as const
   readonly capabilities: EngineCapabilities
   readonly #parts: LinuxEngineParts
   readonly #burrows = new Set<LinuxBurrow>()
@@ -126,7 +134,7 @@ export class LinuxEngine implements Engine {
       adopt: true,
       limits: { memory: has('memory'), cpu: has('cpu'), pids: has('pids') },
       network: hasNetwork,
-      ...{ volumes: true, timers: true, snapshotFiles: true, images: true },
+      ...{ volumes: true, timers: true, snapshotFiles: true, images: true, waitsAtMemoryLimit: true },
     }
   }
 
@@ -156,9 +164,21 @@ export class LinuxEngine implements Engine {
     return this.#parts.host.failures.counts
   }
 
+  capabilitiesOf(isolation: Isolation): EngineCapabilities {
+    return capabilitiesIn(this, isolation)
+  }
+
+  isolationOf(snapshotId: SnapshotId): 'process' | undefined {
+    return existsSync(this.#parts.host.layout.snapshot(snapshotId).manifest) ? 'process' : undefined
+  }
+
   async createBurrow(input: CreateBurrow, signal?: AbortSignal): Promise<Burrow> {
     const { dataDir, toolsDir, host, snapshots } = this.#parts
-    const { user, env, limits, volumes, ...request } = parseInput(createSchema, input, 'burrow')
+    const { user, env, limits, volumes, ...request } = parseInput(
+      createSchema,
+      ofIsolation(this, input),
+      'burrow',
+    )
     await Promise.all(volumes.map(({ volumeId }) => this.#volumes.find(volumeId)))
     const template = await getTemplate(dataDir, request.template)
     this.#requireControllers()
@@ -377,23 +397,6 @@ export class LinuxEngine implements Engine {
 
 function pick({ user, env, image }: RestoreOptions): Pick<RestoreOptions, 'user' | 'env' | 'image'> {
   return { user, env, image }
-}
-
-async function makeDirectories(stateDir: string, dataDir: string): Promise<Layout> {
-  await mkdir(stateDir, { recursive: true, mode: 0o711 })
-  const layout = new Layout(await realpath(stateDir), await realpath(dataDir))
-  for (const path of [
-    layout.burrowsDir,
-    layout.sparesDir,
-    layout.layersDir,
-    layout.sumsDir,
-    layout.snapshotsDir,
-    layout.volumesDir,
-    layout.rootMountPoint,
-  ]) {
-    await mkdir(path, { recursive: true, mode: 0o700 })
-  }
-  return layout
 }
 
 function throwExplained(error: unknown): never {

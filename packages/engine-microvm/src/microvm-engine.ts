@@ -1,5 +1,11 @@
 import { mkdir, realpath, stat } from 'node:fs/promises'
-import { DormouseError, parseInput, type SnapshotId, type VolumeId } from '@dormouse/contracts'
+import {
+  DormouseError,
+  type Isolation,
+  parseInput,
+  type SnapshotId,
+  type VolumeId,
+} from '@dormouse/contracts'
 import type {
   AdoptedBurrows,
   Burrow,
@@ -21,6 +27,7 @@ import type {
   StorageReport,
   StoredPart,
 } from '@dormouse/engine'
+import { capabilitiesIn, ofIsolation } from '@dormouse/engine'
 import { createSchema, getTemplate, type ParentCgroup } from '@dormouse/engine-linux/shared'
 import { adoptBurrows } from './burrow/adopt-burrows.ts'
 import { machineMemoryBytes } from './burrow/host-limits.ts'
@@ -41,6 +48,7 @@ interface MicrovmEngineParts {
 /** Burrows that are virtual machines: QEMU with KVM where it works, and otherwise with emulation. */
 export class MicrovmEngine implements Engine {
   readonly name = 'microvm'
+  readonly isolations = ['microvm'] as const
   readonly capabilities: EngineCapabilities
   readonly #host: MicrovmHost
   readonly #parent: ParentCgroup
@@ -66,6 +74,7 @@ export class MicrovmEngine implements Engine {
       timers: false,
       snapshotFiles: false,
       images: false,
+      waitsAtMemoryLimit: false,
     }
   }
 
@@ -90,16 +99,20 @@ export class MicrovmEngine implements Engine {
     return this.#host.failures.counts
   }
 
-  owns(burrow: Burrow): boolean {
-    return burrow instanceof MicrovmBurrow
+  capabilitiesOf(isolation: Isolation): EngineCapabilities {
+    return capabilitiesIn(this, isolation)
   }
 
-  hasSnapshot(id: SnapshotId): boolean {
-    return this.#store.has(id)
+  isolationOf(snapshotId: SnapshotId): 'microvm' | undefined {
+    return this.#store.has(snapshotId) ? 'microvm' : undefined
   }
 
   async createBurrow(input: CreateBurrow, signal?: AbortSignal): Promise<Burrow> {
-    const { user, env, limits, volumes, ...request } = parseInput(createSchema, input, 'burrow')
+    const { user, env, limits, volumes, ...request } = parseInput(
+      createSchema,
+      ofIsolation(this, input),
+      'burrow',
+    )
     if (volumes.length > 0) throw withoutVolumes()
     const template = await getTemplate(this.#options.dataDir, request.template)
     const memoryBytes = machineMemoryBytes(limits.memoryBytes)

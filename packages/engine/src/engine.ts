@@ -2,6 +2,7 @@ import type {
   BurrowId,
   BurrowLimits,
   BurrowLimitsInput,
+  Isolation,
   SandboxId,
   SnapshotId,
   VolumeId,
@@ -30,6 +31,8 @@ export interface EngineCapabilities {
   readonly snapshotFiles: boolean
   /** Container images can be imported. */
   readonly images: boolean
+  /** `atMemoryLimit: 'pause'` works. */
+  readonly waitsAtMemoryLimit: boolean
 }
 
 /**
@@ -53,6 +56,8 @@ export interface CreateBurrow {
   readonly sandboxId: SandboxId
   /** Name of a template; `python` always exists. */
   readonly template: string
+  /** For engines with several; `process` by default. */
+  readonly isolation?: Isolation
   readonly limits?: BurrowLimitsInput
   /** The user that runs code when a call names none: a user of the template, `root` by default. */
   readonly user?: string
@@ -84,6 +89,7 @@ export interface Burrow extends AsyncDisposable {
   readonly id: BurrowId
   readonly sandboxId: SandboxId
   readonly template: string
+  readonly isolation: Isolation
   readonly limits: BurrowLimits
   readonly createdAt: Date
   /** Talks to the agent inside. Its calls fail with `burrow_ended` once `ended` has settled. */
@@ -144,9 +150,15 @@ export interface Burrow extends AsyncDisposable {
 export interface Engine extends AsyncDisposable {
   readonly name: string
   readonly capabilities: EngineCapabilities
+  /** What burrows of this engine can be isolated by, on this host. */
+  readonly isolations: readonly Isolation[]
   /** How often background work has failed since the engine was opened. */
   readonly failures: ReadonlyMap<EngineFailureKind, number>
 
+  /** Throws `isolation_unavailable` for one that this engine does not have here. */
+  capabilitiesOf(isolation: Isolation): EngineCapabilities
+  /** The isolation of burrows made from this snapshot; undefined when this engine has no such snapshot. Cheap. */
+  isolationOf(snapshotId: SnapshotId): Isolation | undefined
   /**
    * Pre: the template exists (`template_not_found`), limits and env are within bounds (`invalid_argument`), the volumes
    * exist (`not_found`), and their paths neither overlap nor hide files that the template's processes have open

@@ -66,3 +66,4 @@ export type {
 } from './guest.ts'
 export { type ImageSource, parseImageSource } from './image-source.ts'
 export type { DiskUse, Measurement, StopAt, StorageReport } from './measurement.ts'
+export { capabilitiesIn, ofIsolation } from './one-isolation.ts'

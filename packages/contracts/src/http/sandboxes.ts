@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { burrowLimitsSchema } from '../burrow-limits.ts'
+import { ISOLATIONS } from '../isolation.ts'
 import {
   DEFAULT_CPUS,
   DEFAULT_DISK_BYTES,
@@ -73,6 +74,11 @@ const atMemoryLimitField = z
   .enum(['kill', 'pause'])
   .describe(
     'What happens at the memory limit. `kill`: Linux kills a process. `pause`: the sandbox is saved and sleeps; raising the limit wakes it, and its run continues.',
+  )
+export const isolationField = z
+  .enum(ISOLATIONS)
+  .describe(
+    'What is between the sandbox and its host: `process` shares the kernel of the host, `microvm` is a virtual machine with a kernel of its own.',
   )
 const expiresField = z
   .strictObject({
@@ -148,6 +154,11 @@ export const createSandboxSchema = z
       .exactOptional()
       .describe(
         'Start from this snapshot instead of a template: its id, or `SANDBOX/NAME`. Limits that are not given are those of the snapshot.',
+      ),
+    isolation: isolationField
+      .exactOptional()
+      .describe(
+        'What is between the sandbox and its host: `process` shares the kernel of the host, `microvm` is a virtual machine with a kernel of its own, if the server offers it. Default: the setting of the server, normally `process`, or that of the snapshot.',
       ),
     name: nameField.exactOptional().describe('Unique among the sandboxes of this key.'),
     getOrCreate: z
@@ -266,6 +277,7 @@ export const sandboxSchema = z
     state: stateField,
     tier: tierField.optional(),
     template: z.string(),
+    isolation: isolationField,
     metadata: z.record(z.string(), z.string()).readonly(),
     idleTimeoutMs: z.int(),
     storeAfterMs: z.int(),
@@ -315,6 +327,7 @@ export const sandboxSchema = z
         state: 'standby',
         tier: 'frozen',
         template: 'python',
+        isolation: 'process',
         metadata: { user: '42' },
         idleTimeoutMs: 15_000,
         storeAfterMs: 300_000,

@@ -97,6 +97,8 @@ export class VolumeContent {
         expires: undefined,
         wakeOnTimer: false,
         atMemoryLimit: 'kill',
+        // Only these mount volumes.
+        isolation: 'process',
         ephemeral: true,
       },
       caller,

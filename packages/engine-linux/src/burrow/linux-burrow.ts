@@ -49,6 +49,7 @@ export class LinuxBurrow implements Burrow {
   readonly id: BurrowId
   readonly sandboxId: SandboxId
   readonly template: string
+  readonly isolation = 'process'
   readonly createdAt: Date
   readonly guest: AgentClient
   readonly ended: Promise<BurrowEnd>

@@ -28,6 +28,7 @@ export class MicrovmBurrow implements Burrow {
   readonly id
   readonly sandboxId
   readonly template
+  readonly isolation = 'microvm'
   readonly createdAt
   readonly guest: AgentClient
   readonly ended: Promise<BurrowEnd>

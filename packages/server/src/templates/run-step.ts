@@ -182,6 +182,8 @@ function describeSandbox(
     maxBackgroundMs: 0,
     wakeOnTimer: false,
     atMemoryLimit: 'kill',
+    // Its snapshot is the template, which is made of processes.
+    isolation: 'process',
     expires: { afterMs: timeoutMs, action: 'delete' },
     ephemeral: true,
   }

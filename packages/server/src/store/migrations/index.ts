@@ -24,6 +24,7 @@ import { sql as images } from './0022-images.ts'
 import { sql as e2bItems } from './0023-e2b-items.ts'
 import { sql as services } from './0024-services.ts'
 import { sql as snapshotVariables } from './0025-snapshot-variables.ts'
+import { sql as isolation } from './0031-isolation.ts'
 import { sql as jobs } from './jobs-0001-jobs.ts'
 import { sql as schedules } from './jobs-0002-schedules.ts'
 import { sql as webhooks } from './jobs-0003-webhooks.ts'
@@ -62,6 +63,12 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0023-e2b-items', sql: e2bItems },
   { name: '0024-services', sql: services },
   { name: '0025-snapshot-variables', sql: snapshotVariables },
+  { name: '0026-reserved', sql: '' },
+  { name: '0027-reserved', sql: '' },
+  { name: '0028-reserved', sql: '' },
+  { name: '0029-reserved', sql: '' },
+  { name: '0030-reserved', sql: '' },
+  { name: '0031-isolation', sql: isolation },
 ]
 
 /** journal.db: the events of runs. */
