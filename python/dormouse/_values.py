@@ -102,6 +102,8 @@ class SandboxInfo:
     forked_from: Optional[str] = None
     # The host or the processes of the sandbox died: its state after this time is lost.
     lost_since: Optional[datetime] = None
+    # `process` shares the kernel of the host, `microvm` is a virtual machine.
+    isolation: str = "process"
     wake_on_timer: bool = False
     # When a timer wakes it, while it sleeps.
     wakes_at: Optional[datetime] = None

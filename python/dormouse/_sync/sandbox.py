@@ -43,7 +43,7 @@ class Sandbox(Running, Views, Creatable):
     saved and sleeps until `update` raises the limit. With `wake_on_timer`, its clocks continue while it sleeps, and it
     wakes for timers of its processes. `volumes` are `{"/path": "name"}`. `ephemeral` deletes it after an hour without
     use. `network` is `"public"`, `"none"`, or a list of what it may reach, such as `["pypi.org:443"]`. `secrets` are
-    names of `Client().secrets`.
+    names of `Client().secrets`. With `isolation="microvm"` it is a virtual machine, where the server offers that.
     """
 
     _delete_on_close: bool
@@ -53,6 +53,7 @@ class Sandbox(Running, Views, Creatable):
         template: Optional[str] = None,
         *,
         snapshot: Union[str, Snapshot, None] = None,
+        isolation: Optional[str] = None,
         name: Optional[str] = None,
         persistent: bool = False,
         metadata: Optional[Mapping[str, str]] = None,
@@ -79,6 +80,7 @@ class Sandbox(Running, Views, Creatable):
         body = create_body(
             template=template,
             snapshot=snapshot,
+            isolation=isolation,
             name=name,
             persistent=persistent,
             metadata=metadata,
