@@ -24,11 +24,11 @@ export function hostLimits(limits: BurrowLimits, machine: Machine): BurrowLimits
 /** The size of a machine for this limit: a power of two, so that sandboxes with similar limits share a template. */
 export function machineMemoryBytes(limitBytes: number): number {
   let bytes = SMALLEST_BYTES
-  while (bytes < limitBytes + GUEST_KERNEL_BYTES) bytes *= 2
+  while (bytes < limitBytes) bytes *= 2
   return bytes
 }
 
-/** The highest limit that a machine of this size can have. */
-export function highestLimit(machine: Machine): number {
-  return machine.memoryBytes - GUEST_KERNEL_BYTES
+/** What the guest's kernel lets the sandbox's processes use: it needs some of the machine's memory itself. */
+export function guestMemoryBytes({ memoryBytes }: BurrowLimits, machine: Machine): number {
+  return Math.min(memoryBytes, machine.memoryBytes - GUEST_KERNEL_BYTES)
 }

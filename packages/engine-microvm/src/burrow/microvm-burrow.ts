@@ -15,7 +15,7 @@ import type { MicrovmBurrowPaths } from '../host/microvm-layout.ts'
 import type { MicrovmHost } from '../microvm-host.ts'
 import { type MicrovmRecord, writeRecord } from './burrow-record.ts'
 import { connectToPort } from './connect-port.ts'
-import { highestLimit, hostLimits } from './host-limits.ts'
+import { guestMemoryBytes, hostLimits } from './host-limits.ts'
 import type { LaunchedQemu } from './launch-qemu.ts'
 import { removeBurrow } from './remove-burrow.ts'
 
@@ -100,8 +100,9 @@ export class MicrovmBurrow implements Burrow {
 
   /** Tells the guest's kernel, and the host's. */
   async applyLimits(limits: BurrowLimits): Promise<void> {
-    await this.#qemu.cgroup.apply(hostLimits(limits, this.record.base.machine))
-    if (!this.isFrozen) await this.link.control(`limits ${limits.memoryBytes} ${limits.pids}`)
+    const { machine } = this.record.base
+    await this.#qemu.cgroup.apply(hostLimits(limits, machine))
+    if (!this.isFrozen) await this.link.control(`limits ${guestMemoryBytes(limits, machine)} ${limits.pids}`)
   }
 
   async addEnv(env: Readonly<Record<string, string>>): Promise<void> {
@@ -286,7 +287,7 @@ export function refuseLimits(limits: BurrowLimits, { base }: Pick<MicrovmRecord,
     throw new DormouseError('isolation_unsupported', 'A virtual machine cannot wait at its memory limit.', {
       details: { field: 'atMemoryLimit' },
     })
-  const most = highestLimit(base.machine)
+  const most = base.machine.memoryBytes
   if (limits.memoryBytes > most)
     throw new DormouseError(
       'isolation_unsupported',

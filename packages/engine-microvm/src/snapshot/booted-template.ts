@@ -4,7 +4,6 @@ import { mkdir, rename, rm } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { burrowLimitsSchema, newSandboxId, newSnapshotId } from '@dormouse/contracts'
 import type { Template } from '@dormouse/engine-linux/shared'
-import { highestLimit } from '../burrow/host-limits.ts'
 import { type SavedPaths, savedPaths } from '../host/microvm-layout.ts'
 import type { MicrovmHost } from '../microvm-host.ts'
 import type { Base, Machine } from '../storage/manifest.ts'
@@ -96,7 +95,7 @@ export class BootedTemplates {
   async #boot(name: string, boot: BootTemplate): Promise<BootedTemplate> {
     const host = this.#host
     const base = await this.base(boot, name)
-    const limits = burrowLimitsSchema.parse({ memoryBytes: highestLimit(base.machine), cpus: 8, pids: 4096 })
+    const limits = burrowLimitsSchema.parse({ memoryBytes: base.machine.memoryBytes, cpus: 8, pids: 4096 })
     const introduction = { sandboxId: newSandboxId(), reason: 'create' as const, reseed: true }
     const burrow = await makeBurrow(host, {
       ...{ base, source: undefined, isBoot: true, limits, introduction },
