@@ -45,6 +45,7 @@ import { prepareGuestTools } from './guest-tools.ts'
 import { explainFullDisk } from './host/explain-full-disk.ts'
 import { FailureLog } from './host/failure-log.ts'
 import { makeDirectories } from './host/make-directories.ts'
+import { linuxCapabilities } from './linux-capabilities.ts'
 import { findGateAddon } from './network/gate-addon.ts'
 import { importImage } from './oci/import-image.ts'
 import { adoptBurrows } from './snapshot/adopt-burrows.ts'
@@ -127,15 +128,10 @@ export class LinuxEngine implements Engine {
       },
       failures: host.failures,
     })
-    const { v1, v2 } = host.hierarchies
-    const has = (name: 'memory' | 'cpu' | 'pids') => v1.has(name) || v2?.controllers.has(name) === true
-    this.capabilities = {
+    this.capabilities = linuxCapabilities(host.hierarchies, {
       snapshot: snapshots !== undefined,
-      adopt: true,
-      limits: { memory: has('memory'), cpu: has('cpu'), pids: has('pids') },
       network: hasNetwork,
-      ...{ volumes: true, timers: true, snapshotFiles: true, images: true, waitsAtMemoryLimit: true },
-    }
+    })
   }
 
   /** Prepares what is the same for every burrow, so that creating one does none of it. */

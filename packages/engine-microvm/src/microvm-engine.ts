@@ -29,7 +29,7 @@ import type {
 } from '@dormouse/engine'
 import { capabilitiesIn, ofIsolation } from '@dormouse/engine'
 import { createSchema, getTemplate, type ParentCgroup } from '@dormouse/engine-linux/shared'
-import { adoptBurrows } from './burrow/adopt-burrows.ts'
+import { adoptBurrows } from './adopt-burrows.ts'
 import { machineMemoryBytes } from './burrow/host-limits.ts'
 import { MicrovmBurrow } from './burrow/microvm-burrow.ts'
 import type { MicrovmHost } from './microvm-host.ts'

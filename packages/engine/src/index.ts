@@ -6,7 +6,6 @@ export type {
   CheckPartOptions,
   CreateBurrow,
   Engine,
-  EngineCapabilities,
   ForkedBurrow,
   ForkOptions,
   Gate,
@@ -20,6 +19,7 @@ export type {
   StoredPart,
   VolumeMount,
 } from './engine.ts'
+export type { EngineCapabilities } from './engine-capabilities.ts'
 export type {
   ImageCredentials,
   ImageDescription,

@@ -1,5 +1,6 @@
 import { DormouseError, type Isolation } from '@dormouse/contracts'
-import type { CreateBurrow, Engine, EngineCapabilities } from './engine.ts'
+import type { CreateBurrow, Engine } from './engine.ts'
+import type { EngineCapabilities } from './engine-capabilities.ts'
 
 /** For engines with one isolation: `Engine.capabilitiesOf`. */
 export function capabilitiesIn(

@@ -1,13 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { allOf, retryUntilDone } from '@dormouse/async'
 import {
-  type BurrowId,
   type BurrowLimits,
   type BurrowLimitsInput,
   burrowLimitsSchema,
   DormouseError,
   parseInput,
-  type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
 import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate, ShownDisk } from '@dormouse/engine'
@@ -46,8 +44,8 @@ interface LinuxBurrowParts {
 }
 
 export class LinuxBurrow implements Burrow {
-  readonly id: BurrowId
-  readonly sandboxId: SandboxId
+  readonly id
+  readonly sandboxId
   readonly template: string
   readonly isolation = 'process'
   readonly createdAt: Date

@@ -1,6 +1,6 @@
 /*
- * Starts a program that may serve a hostile guest: in namespaces of its own, in cgroups, in a root that has only what is
- * bound into it, as a uid that owns nothing else, without capabilities and without a way to get any.
+ * Starts a program that may serve a hostile guest: in namespaces of its own, in cgroups, in a root that has only what
+ * is bound into it, as a uid that owns nothing else, without capabilities and without a way to get any.
  *
  * dormouse-jail [--cgroup DIRECTORY]… --root EMPTY_DIRECTORY --uid UID [--ro SOURCE TARGET]… [--rw SOURCE TARGET]…
  *   [--link TEXT TARGET]… [--env NAME=VALUE]… -- PROGRAM ARGUMENT…

@@ -28,7 +28,7 @@ export interface BootedTemplate {
   readonly paths: SavedPaths
 }
 
-/** Returns the snapshot of a booted template for a machine of this size. The first call boots it, which takes seconds. */
+/** Returns the snapshot of a booted template for a machine of this size. The first call boots it, in seconds. */
 export class BootedTemplates {
   readonly #host: MicrovmHost
   readonly #booting = new Map<string, Promise<BootedTemplate>>()

@@ -1,5 +1,17 @@
 import { createWriteStream, existsSync } from 'node:fs'
-import { chmod, chown, copyFile, link, mkdir, open, rename, rm, stat, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  chown,
+  copyFile,
+  link,
+  mkdir,
+  open,
+  readFile,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
@@ -140,13 +152,8 @@ async function memoryAddress(burrow: MicrovmBurrow): Promise<string> {
 
 /** The files that a map refers to, by name. Consolidated memory no longer refers to the older ones. */
 async function memoryInMap(path: string): Promise<string[]> {
-  const handle = await open(path, 'r')
-  const names: string[] = []
-  for await (const line of handle.readLines()) {
-    if (!line.startsWith('file ')) break
-    names.push(basename(line))
-  }
-  return names
+  const lines = (await readFile(path, 'utf8')).split('\n')
+  return lines.filter((line) => line.startsWith('file ')).map((line) => basename(line))
 }
 
 /** A burrow that ends gives its disk away; one that continues keeps writing to its own, so the snapshot gets a copy. */

@@ -3,15 +3,15 @@ import { readdir, rm } from 'node:fs/promises'
 import { isBurrowId, newSnapshotId } from '@dormouse/contracts'
 import type { AdoptedBurrows, LostBurrow } from '@dormouse/engine'
 import { BurrowCgroup, isAlive } from '@dormouse/engine-linux/shared'
-import { GuestLink } from '../link/guest-link.ts'
-import type { MicrovmHost } from '../microvm-host.ts'
-import { connectSocket } from '../qemu/connect-socket.ts'
-import { QmpClient } from '../qemu/qmp-client.ts'
-import { writeSnapshot } from '../snapshot/take-snapshot.ts'
-import { findRecord, findSaveIntent, type MicrovmRecord } from './burrow-record.ts'
-import type { LaunchedQemu } from './launch-qemu.ts'
-import { MicrovmBurrow } from './microvm-burrow.ts'
-import { removeBurrow } from './remove-burrow.ts'
+import { findRecord, findSaveIntent, type MicrovmRecord } from './burrow/burrow-record.ts'
+import type { LaunchedQemu } from './burrow/launch-qemu.ts'
+import { MicrovmBurrow } from './burrow/microvm-burrow.ts'
+import { removeBurrow } from './burrow/remove-burrow.ts'
+import { GuestLink } from './link/guest-link.ts'
+import type { MicrovmHost } from './microvm-host.ts'
+import { connectSocket } from './qemu/connect-socket.ts'
+import { QmpClient } from './qemu/qmp-client.ts'
+import { writeSnapshot } from './snapshot/take-snapshot.ts'
 
 /** Takes over machines that run, and removes those that do not. */
 export async function adoptBurrows(
@@ -43,7 +43,7 @@ export async function adoptBurrows(
   return { burrows, lost }
 }
 
-/** Undefined when the machine has ended. `mustRun`: the last server stopped it for a snapshot that it did not finish. */
+/** Undefined when the machine has ended. `mustRun`: the last server stopped it for a snapshot that is not finished. */
 async function adopt(
   host: MicrovmHost,
   record: MicrovmRecord,
