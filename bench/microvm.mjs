@@ -50,18 +50,21 @@ async function measureEngine(engine) {
   return { ...Object.fromEntries(summaries), privateBytes }
 }
 
-const {
-  process: processes,
-  microvm,
-  accelerator,
-} = await atWorkbench(options, async ({ engine, dataDir, layout }) => {
-  const stateDir = layout.burrowsDir.replace(/\/burrows$/, '')
-  await using vms = await MicrovmEngine.open({ dataDir, stateDir, preload: [] })
-  console.error(`… microvm (${vms.accelerator.name})`)
-  const measured = await measureEngine(vms)
-  console.error('… process')
-  return { process: await measureEngine(engine), microvm: measured, accelerator: vms.accelerator }
-})
+const { processes, microvm, accelerator } = await atWorkbench(
+  options,
+  async ({ engine, dataDir, layout }) => {
+    const stateDir = layout.burrowsDir.replace(/\/burrows$/, '')
+    const vms = await MicrovmEngine.open({ dataDir, stateDir, preload: [] })
+    try {
+      console.error(`… microvm (${vms.accelerator.name})`)
+      const measured = await measureEngine(vms)
+      console.error('… process')
+      return { processes: await measureEngine(engine), microvm: measured, accelerator: vms.accelerator }
+    } finally {
+      await vms[Symbol.asyncDispose]()
+    }
+  },
+)
 const row = (title, name) => [title, ms(processes[name].p50), ms(microvm[name].p50), microvm[name].times]
 const { name, whyNotKvm } = accelerator
 console.log(`${cpus().length} × ${cpus()[0]?.model.trim()}, ${megabytes(totalmem())} MB, Linux ${release()}`)
