@@ -1,7 +1,7 @@
 import { type ContractPart, describeEngineContract } from '@dormouse/engine/contract'
-import { afterAll, describe, test } from 'vitest'
+import { afterAll, beforeAll, describe, test, vi } from 'vitest'
 import { CHOSEN_TESTS, whyLeftOut } from './left-out.ts'
-import { microvmFactory, microvmMissing } from './microvm-factory.ts'
+import { BOOT_TIMEOUT_MS, bootTemplate, microvmFactory, microvmMissing } from './microvm-factory.ts'
 
 /** Under emulation a machine starts in seconds, so the default is a selection. `all` runs every part. */
 const IS_WHOLE = process.env['DORMOUSE_MICROVM_CONTRACT'] === 'all'
@@ -18,6 +18,8 @@ if (missing !== undefined) {
   })
 } else {
   const factory = await microvmFactory()
+  vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
+  beforeAll(() => bootTemplate(factory), BOOT_TIMEOUT_MS)
   afterAll(() => factory.cleanUp())
   const topics = IS_WHOLE ? undefined : ['lifecycle', 'adopt', 'sleep', 'fork']
   for (const part of PARTS) {

@@ -3,7 +3,7 @@ import { newSandboxId } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
 import type { MicrovmEngine } from '@dormouse/engine-microvm'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type MicrovmFactory, microvmFactory, microvmMissing } from './microvm-factory.ts'
+import { BOOT_TIMEOUT_MS, type MicrovmFactory, microvmFactory, microvmMissing } from './microvm-factory.ts'
 
 const missing = await microvmMissing()
 
@@ -17,7 +17,7 @@ describe.skipIf(missing !== undefined)(`a hostile guest${missing ? `: ${missing}
     factory = await microvmFactory()
     engine = await factory.open()
     neighbour = await create()
-  })
+  }, BOOT_TIMEOUT_MS)
   afterAll(async () => {
     await engine?.[Symbol.asyncDispose]()
     await factory?.cleanUp()

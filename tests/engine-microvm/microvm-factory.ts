@@ -25,6 +25,9 @@ export async function microvmMissing(): Promise<string | undefined> {
   return undefined
 }
 
+/** The first test of a host boots the template, which all others share. Emulation on a busy machine is slow. */
+export const BOOT_TIMEOUT_MS = 600_000
+
 /** Virtual machines in a state directory of the test's own, from templates without imported libraries. */
 export async function microvmFactory(): Promise<MicrovmFactory> {
   const stateDir = await mkdtemp(join(tmpdir(), 'dormouse-test-'))
@@ -85,4 +88,11 @@ export async function microvmFactory(): Promise<MicrovmFactory> {
 async function burrowEntries(place: string): Promise<string[]> {
   const names = await readdir(place).catch(() => [])
   return names.filter((name) => name.startsWith('bw-')).map((name) => join(place, name))
+}
+
+/** Boots the template of this size if no earlier test did. */
+export async function bootTemplate(factory: MicrovmFactory): Promise<void> {
+  const engine = await factory.open()
+  await engine.prepareTemplate('python', 1024 ** 3)
+  await engine[Symbol.asyncDispose]()
 }

@@ -2,7 +2,7 @@ import { MicrovmEngine } from '@dormouse/engine-microvm'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { runIn, type TestCore, type TestHost, testHost, wanted } from '../server/test-core.ts'
 import { testDataDir } from '../test-data-dir.ts'
-import { microvmMissing } from './microvm-factory.ts'
+import { BOOT_TIMEOUT_MS, microvmMissing } from './microvm-factory.ts'
 
 const missing = await microvmMissing()
 
@@ -13,7 +13,8 @@ describe.skipIf(missing !== undefined)(`a server with two engines${missing ? `: 
   beforeAll(async () => {
     host = await testHost((stateDir) => MicrovmEngine.open({ dataDir: testDataDir, stateDir, preload: [] }))
     core = await host.open()
-  })
+    await (await create({ isolation: 'microvm' })).delete()
+  }, BOOT_TIMEOUT_MS)
   afterAll(async () => {
     await core[Symbol.asyncDispose]()
     await host.cleanUp()

@@ -24,7 +24,8 @@ import type { Base } from '../storage/manifest.ts'
 
 /** Uids that no user of a host and no sandbox has: a QEMU that its guest takes over owns nothing but its burrow. */
 const UID_BASE = 0x7000_0000
-const BOOT_TIMEOUT_MS = 180_000
+/** Emulated, on a machine with other work. With KVM a boot takes a second or two. */
+const BOOT_TIMEOUT_MS = 600_000
 const STATE_POLL_MS = 2
 const SEED_BYTES = 64
 
