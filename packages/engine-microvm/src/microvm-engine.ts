@@ -1,4 +1,4 @@
-import { mkdir, realpath, stat } from 'node:fs/promises'
+import { mkdir, realpath } from 'node:fs/promises'
 import {
   DormouseError,
   type Isolation,
@@ -32,6 +32,7 @@ import { createSchema, getTemplate, type ParentCgroup } from '@dormouse/engine-l
 import { adoptBurrows } from './adopt-burrows.ts'
 import { machineMemoryBytes } from './burrow/host-limits.ts'
 import { MicrovmBurrow } from './burrow/microvm-burrow.ts'
+import { writtenBytes } from './burrow/written-bytes.ts'
 import type { MicrovmHost } from './microvm-host.ts'
 import { type MicrovmEngineOptions, openHost } from './open-host.ts'
 import { BootedTemplates } from './snapshot/booted-template.ts'
@@ -269,10 +270,8 @@ export class MicrovmEngine implements Engine {
 
   measureWritten(burrow: Burrow): Measurement {
     const { paths } = this.#own(burrow)
-    const measure = async () => {
-      const { blocks = 0 } = (await stat(paths.disk).catch(() => undefined)) ?? {}
-      return { bytes: blocks * 512, files: 0, isWhole: true }
-    }
+    // Files are inside the disk, so only bytes are known.
+    const measure = async () => ({ bytes: await writtenBytes(paths), files: 0, isWhole: true })
     return { advance: measure, [Symbol.dispose]() {} }
   }
 
