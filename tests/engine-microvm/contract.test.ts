@@ -14,6 +14,7 @@ const missing = await microvmMissing()
 
 if (missing !== undefined) {
   describe('engine contract: microvm', () => {
+    // Skip: QEMU and the kernel of guests are installed only when asked for.
     test.skip(missing, () => {})
   })
 } else {

@@ -8,6 +8,7 @@ import { BOOT_TIMEOUT_MS, type MicrovmFactory, microvmFactory, microvmMissing } 
 const missing = await microvmMissing()
 
 /** The guest's root does what it likes with its machine; the host and a neighbour keep answering. */
+// Skip: QEMU and the kernel of guests are installed only when asked for.
 describe.skipIf(missing !== undefined)(`a hostile guest${missing ? `: ${missing}` : ''}`, () => {
   let factory: MicrovmFactory
   let engine: MicrovmEngine

@@ -6,6 +6,7 @@ import { BOOT_TIMEOUT_MS, microvmMissing } from './microvm-factory.ts'
 
 const missing = await microvmMissing()
 
+// Skip: QEMU and the kernel of guests are installed only when asked for.
 describe.skipIf(missing !== undefined)(`a server with two engines${missing ? `: ${missing}` : ''}`, () => {
   let host: TestHost
   let core: TestCore

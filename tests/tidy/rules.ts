@@ -65,7 +65,7 @@ export const LAYERS: Record<string, readonly string[]> = {
     'linux-engine.ts',
     'prepare-template.ts',
     'index.ts',
-    'shared.ts',
+    'for-engines.ts',
     'doctor',
     'setup.ts',
   ],

@@ -28,7 +28,7 @@ import type {
   StoredPart,
 } from '@dormouse/engine'
 import { capabilitiesIn, ofIsolation } from '@dormouse/engine'
-import { createSchema, getTemplate, type ParentCgroup } from '@dormouse/engine-linux/shared'
+import { createSchema, getTemplate, type ParentCgroup } from '@dormouse/engine-linux/for-engines'
 import { adoptBurrows } from './adopt-burrows.ts'
 import { machineMemoryBytes } from './burrow/host-limits.ts'
 import { MicrovmBurrow } from './burrow/microvm-burrow.ts'

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { FailureLog, Hierarchies } from '@dormouse/engine-linux/shared'
+import type { FailureLog, Hierarchies } from '@dormouse/engine-linux/for-engines'
 import type { MicrovmLayout } from './host/microvm-layout.ts'
 import type { FoundQemu } from './qemu/find-qemu.ts'
 import type { Base } from './storage/manifest.ts'

@@ -9,7 +9,7 @@ import {
   prepareGuestTools,
   runCommandOrFail,
   sandboxShare,
-} from '@dormouse/engine-linux/shared'
+} from '@dormouse/engine-linux/for-engines'
 import { MicrovmLayout } from './host/microvm-layout.ts'
 import { MicrovmHost } from './microvm-host.ts'
 import { pagesProgram } from './native-programs.ts'

@@ -9,7 +9,13 @@ import {
   type SnapshotId,
 } from '@dormouse/contracts'
 import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate } from '@dormouse/engine'
-import { BurrowGate, envSchema, type FirstProcess, isAlive, waitForEnd } from '@dormouse/engine-linux/shared'
+import {
+  BurrowGate,
+  envSchema,
+  type FirstProcess,
+  isAlive,
+  waitForEnd,
+} from '@dormouse/engine-linux/for-engines'
 import { AgentClient } from '@dormouse/guest'
 import type { MicrovmBurrowPaths } from '../host/microvm-layout.ts'
 import type { MicrovmHost } from '../microvm-host.ts'

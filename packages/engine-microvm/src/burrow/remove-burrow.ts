@@ -1,4 +1,9 @@
-import { BurrowCgroup, type FirstProcess, killFirstProcess, removeTree } from '@dormouse/engine-linux/shared'
+import {
+  BurrowCgroup,
+  type FirstProcess,
+  killFirstProcess,
+  removeTree,
+} from '@dormouse/engine-linux/for-engines'
 import type { MicrovmBurrowPaths } from '../host/microvm-layout.ts'
 import type { MicrovmHost } from '../microvm-host.ts'
 

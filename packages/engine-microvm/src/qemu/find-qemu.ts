@@ -2,7 +2,7 @@ import { access, constants, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
-import { runCommand } from '@dormouse/engine-linux/shared'
+import { runCommand } from '@dormouse/engine-linux/for-engines'
 
 export const QEMU = '/usr/bin/qemu-system-x86_64'
 export const QEMU_IMG = '/usr/bin/qemu-img'

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { DormouseError, newSnapshotId } from '@dormouse/contracts'
 import type { ForkOptions, SnapshotOptions } from '@dormouse/engine'
-import { explainFullDisk } from '@dormouse/engine-linux/shared'
+import { explainFullDisk } from '@dormouse/engine-linux/for-engines'
 import type { MicrovmBurrow } from '../burrow/microvm-burrow.ts'
 import type { MicrovmHost } from '../microvm-host.ts'
 import type { Manifest } from '../storage/manifest.ts'

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { chmod, chown, mkdir, open, rename, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { runCommandOrFail, type Template } from '@dormouse/engine-linux/shared'
+import { runCommandOrFail, type Template } from '@dormouse/engine-linux/for-engines'
 import { mappedRootProgram } from '../native-programs.ts'
 import { QEMU_IMG } from '../qemu/find-qemu.ts'
 

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
-import { hashFile, runCommandOrFail } from '@dormouse/engine-linux/shared'
+import { hashFile, runCommandOrFail } from '@dormouse/engine-linux/for-engines'
 
 /** The build of Debian's cloud kernel that guests run. To change it, run the contract suite with it first. */
 export const KERNEL_PIN = {
