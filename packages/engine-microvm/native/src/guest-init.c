@@ -202,7 +202,7 @@ static pid_t start_agent(void)
         setsid();
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         /* The console is the host's: programs inside get none of our descriptors. */
-        if (null == -1 || dup2(null, 0) == -1 || dup2(null, 1) == -1)
+        if (null == -1 || dup2(null, 0) == -1 || dup2(null, 1) == -1 || dup2(null, 2) == -1)
             _exit(126);
         if (ready[1] == READY_FD ? fcntl(READY_FD, F_SETFD, 0) == -1 : dup2(ready[1], READY_FD) == -1)
             _exit(126);
