@@ -46,7 +46,7 @@ import { explainFullDisk } from './host/explain-full-disk.ts'
 import { FailureLog } from './host/failure-log.ts'
 import { makeDirectories } from './host/make-directories.ts'
 import { linuxCapabilities } from './linux-capabilities.ts'
-import { findGateAddon } from './network/gate-addon.ts'
+import { findGateAddon, gateAddon } from './network/gate-addon.ts'
 import { importImage } from './oci/import-image.ts'
 import { adoptBurrows } from './snapshot/adopt-burrows.ts'
 import { checkListedPart, listParts, verifyStored } from './snapshot/check-stored.ts'
@@ -103,6 +103,7 @@ export class LinuxEngine implements Engine {
   readonly name = 'linux'
   readonly isolations = ['process'] as const
   readonly capabilities: EngineCapabilities
+  readonly endAddon = gateAddon
   readonly #parts: LinuxEngineParts
   readonly #burrows = new Set<LinuxBurrow>()
   /** Every burrow that this engine ever held: the files of one that has ended by itself can still be saved. */
@@ -272,9 +273,8 @@ export class LinuxEngine implements Engine {
   }
 
   async deleteVolume(volumeId: VolumeId): Promise<void> {
-    const user = [...this.#burrows].find(({ record }) =>
-      record.volumes.some((mount) => mount.volumeId === volumeId),
-    )
+    const mounts = ({ record }: LinuxBurrow) => record.volumes.some((mount) => mount.volumeId === volumeId)
+    const user = [...this.#burrows].find(mounts)
     if (user !== undefined)
       throw new DormouseError('in_use', `The volume ${volumeId} is mounted in ${user.sandboxId}.`)
     await this.#volumes.delete(volumeId)
@@ -333,8 +333,7 @@ export class LinuxEngine implements Engine {
     await snapshots?.removeLeftovers()
     await this.#volumes.removeDeleted()
     // Upkeep that the last server did not get to.
-    for (const { id } of (await snapshots?.store.list()) ?? [])
-      this.#upkeep.schedule(id, UPKEEP_AFTER_START_MS)
+    for (const id of (await snapshots?.store.ids()) ?? []) this.#upkeep.schedule(id, UPKEEP_AFTER_START_MS)
     return { burrows, lost, undone }
   }
 

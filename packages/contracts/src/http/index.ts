@@ -185,6 +185,7 @@ export {
 export {
   type CreateSandboxBody,
   createSandboxSchema,
+  DEFAULT_CONNECTIONS,
   DEFAULT_TEMPLATE,
   listSandboxesQuery,
   type SandboxAnswer,

@@ -1,6 +1,5 @@
 import { z } from 'zod'
 import { burrowLimitsSchema } from '../burrow-limits.ts'
-import { ISOLATIONS } from '../isolation.ts'
 import {
   DEFAULT_CPUS,
   DEFAULT_DISK_BYTES,
@@ -17,6 +16,8 @@ import {
 import { findOverlap, mountPathProblem } from '../mount-path.ts'
 import { NEXT_STATES, type SandboxState } from '../sandbox-state.ts'
 import {
+  ISOLATION_TEXT,
+  isolationField,
   nameField,
   pageOf,
   pageQuery,
@@ -74,11 +75,6 @@ const atMemoryLimitField = z
   .enum(['kill', 'pause'])
   .describe(
     'What happens at the memory limit. `kill`: Linux kills a process. `pause`: the sandbox is saved and sleeps; raising the limit wakes it, and its run continues.',
-  )
-export const isolationField = z
-  .enum(ISOLATIONS)
-  .describe(
-    'What is between the sandbox and its host: `process` shares the kernel of the host, `microvm` is a virtual machine with a kernel of its own.',
   )
 const expiresField = z
   .strictObject({
@@ -147,6 +143,23 @@ const limitsSchema = z
     ],
   })
 
+/** How long the gate keeps the connections of a sleeping sandbox by default. */
+const DEFAULT_KEEP_ASLEEP_MS = 60 * 60 * 1000
+const MAX_KEEP_ASLEEP_MS = 7 * 24 * 60 * 60 * 1000
+const keepAsleepField = z
+  .int()
+  .min(0)
+  .max(MAX_KEEP_ASLEEP_MS)
+  .describe(
+    'How long connections to the outside are kept while the sandbox sleeps, at most a week. Then they end. 0: they end at every sleep, snapshot and fork.',
+  )
+const wakeOnDataField = z
+  .boolean()
+  .describe('Whether the sandbox wakes when data arrives on such a connection, at most once in ten seconds.')
+
+/** What a sandbox has whose creator does not say. */
+export const DEFAULT_CONNECTIONS = { keepAsleepMs: DEFAULT_KEEP_ASLEEP_MS, wakeOnData: false } as const
+
 export const createSandboxSchema = z
   .strictObject({
     template: nameField.exactOptional().describe(`Default: \`${DEFAULT_TEMPLATE}\`.`),
@@ -157,9 +170,7 @@ export const createSandboxSchema = z
       ),
     isolation: isolationField
       .exactOptional()
-      .describe(
-        'What is between the sandbox and its host: `process` shares the kernel of the host, `microvm` is a virtual machine with a kernel of its own, if the server offers it. Default: the setting of the server, normally `process`, or that of the snapshot.',
-      ),
+      .describe(`${ISOLATION_TEXT} Default: the setting of the server, or that of the snapshot.`),
     name: nameField.exactOptional().describe('Unique among the sandboxes of this key.'),
     getOrCreate: z
       .boolean()
@@ -189,6 +200,15 @@ export const createSandboxSchema = z
         'While the sandbox sleeps, its clocks and timers continue, and it wakes for the earliest timer, `sleep` or time-out of its processes. Otherwise they stand still.',
       ),
     atMemoryLimit: atMemoryLimitField.default('kill'),
+    connections: z
+      .strictObject({
+        keepAsleepMs: keepAsleepField.default(DEFAULT_KEEP_ASLEEP_MS),
+        wakeOnData: wakeOnDataField.default(false),
+      })
+      .default(DEFAULT_CONNECTIONS)
+      .describe(
+        'Connections to the outside outlive a sleep. Default: kept for an hour, and none wakes the sandbox.',
+      ),
     expires: expiresField.exactOptional(),
     limits: limitsSchema,
     volumes: z
@@ -241,6 +261,13 @@ export const updateSandboxSchema = z
       .exactOptional()
       .describe('Applies from the next sleep on; `false` applies at once.'),
     atMemoryLimit: atMemoryLimitField.exactOptional(),
+    connections: z
+      .strictObject({
+        keepAsleepMs: keepAsleepField.exactOptional(),
+        wakeOnData: wakeOnDataField.exactOptional(),
+      })
+      .exactOptional()
+      .describe('Absent fields stay unchanged. `keepAsleepMs` applies from the next sleep on.'),
     expires: expiresField.nullable().exactOptional().describe('`null`: the sandbox never expires.'),
     ephemeral: z.boolean().exactOptional(),
     network: networkSchema
@@ -287,6 +314,7 @@ export const sandboxSchema = z
     wakeOnTimer: z.boolean().describe('Whether the sandbox wakes for timers of its processes.'),
     wakesAt: timestampField.optional().describe('When a timer wakes the sandbox, while it sleeps.'),
     atMemoryLimit: atMemoryLimitField,
+    connections: z.strictObject({ keepAsleepMs: keepAsleepField, wakeOnData: wakeOnDataField }),
     expires: z
       .strictObject({
         afterMs: z.int().optional(),
@@ -334,6 +362,7 @@ export const sandboxSchema = z
         maxBackgroundMs: 86_400_000,
         wakeOnTimer: false,
         atMemoryLimit: 'kill',
+        connections: DEFAULT_CONNECTIONS,
         ephemeral: false,
         limits: {
           memoryBytes: 1_073_741_824,

@@ -18,4 +18,6 @@ export interface EgressOptions {
   readonly ca?: CertificateAndKey
   /** Roots to trust besides those of the host, PEM. */
   readonly upstreamCa?: string
+  /** Path of the addon that lets connections outlive their burrow (`EndAddon`). Without it they end with it. */
+  readonly endAddon?: string
 }

@@ -8,6 +8,7 @@ import { ImageThreads } from '../image-thread/image-threads.ts'
 import { removeUnpublished } from '../storage/generation.ts'
 import { LayerCollector } from '../storage/layer-collector.ts'
 import type { Manifest } from '../storage/manifest.ts'
+import { removeOldPulls } from '../storage/pulls-directory.ts'
 import { SnapshotStore } from '../storage/snapshot-store.ts'
 import { UnsyncedSnapshots } from '../storage/unsynced-snapshots.ts'
 import { VerifiedSnapshots } from '../storage/verify-snapshot.ts'
@@ -20,6 +21,9 @@ import type { SnapshotHost } from './snapshot-host.ts'
 
 /** Sandboxes that wake often, and parents of forks; a snapshot beyond this is only read again. */
 const CACHED_SNAPSHOTS = 256
+
+/** A collection reads every manifest. After a start, clients that waited for the server come first. */
+const COLLECT_AFTER_START_MS = 3_000
 
 export interface SnapshotEngineOptions {
   readonly host: BurrowHost
@@ -109,7 +113,8 @@ export class SnapshotEngine implements AsyncDisposable {
       await removeUnpublished(layout).catch(report)
       await this.store.removeUnfinished().catch(report)
     }
-    await this.collector.collect()
+    await removeOldPulls(layout.pullsDir).catch(report)
+    this.collector.collectAfter(COLLECT_AFTER_START_MS)
     await removeDumpCgroups(this.#dumpHost).catch(report)
   }
 

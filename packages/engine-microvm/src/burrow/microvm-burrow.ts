@@ -8,7 +8,7 @@ import {
   parseInput,
   type SnapshotId,
 } from '@dormouse/contracts'
-import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate } from '@dormouse/engine'
+import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate, OpenEnd } from '@dormouse/engine'
 import {
   BurrowGate,
   envSchema,
@@ -182,6 +182,11 @@ export class MicrovmBurrow implements Burrow {
     if (!this.#host.hasNetwork)
       throw new DormouseError('host_unsupported', 'Sandboxes in virtual machines have no network here.')
     return this.#gate.open()
+  }
+
+  /** Connections to the outside end with the QEMU that made them. */
+  takeEnds(): readonly OpenEnd[] {
+    return []
   }
 
   /** Before a snapshot. Post: the guest stands still until `resumeAfterFailedSave` or `endAfterSnapshot`. */

@@ -49,6 +49,10 @@ export class EnginePair implements Engine {
     return counts
   }
 
+  get endAddon(): string | undefined {
+    return this.#first.endAddon
+  }
+
   capabilitiesOf(isolation: Isolation): EngineCapabilities {
     return this.#for(isolation).capabilitiesOf(isolation)
   }

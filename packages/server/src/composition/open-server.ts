@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { hasErrorCode } from '@dormouse/contracts'
-import { DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
+import { DEFAULT_CONNECTIONS, DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
 import type { ItemStore, RecordStore } from '@dormouse/e2b'
 import { PublicDialer } from '@dormouse/egress'
 import type { Engine } from '@dormouse/engine'
@@ -136,6 +136,7 @@ function openDefaults(
       storeAfterMs: config.storeAfterMs,
       maxBackgroundMs: config.maxBackgroundMs,
       network: defaultNetwork(config),
+      connections: DEFAULT_CONNECTIONS,
     },
   }
 }

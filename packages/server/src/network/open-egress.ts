@@ -10,13 +10,15 @@ export interface OpenEgress {
   readonly config: NetworkConfig
   /** The certificate authority that sandboxes with secrets trust. */
   readonly authority: { readonly certificate: string; readonly key: string }
+  /** See `Engine.endAddon`. */
+  readonly endAddon: string | undefined
   /** Opens another gate for a sandbox after the worker thread died. */
   readonly reopen: (sandboxId: string) => Promise<Gate>
   readonly log: Log
 }
 
 /** Starts the worker thread that serves all gates. */
-export function openEgress({ config, authority, reopen, log }: OpenEgress): Promise<Egress> {
+export function openEgress({ config, authority, endAddon, reopen, log }: OpenEgress): Promise<Egress> {
   const { resolvers, reachable, ownAddresses, proxy, maxConnections, maxConnectionsTotal, caFile } = config
   return Egress.start({
     ...(resolvers && { resolvers }),
@@ -27,6 +29,7 @@ export function openEgress({ config, authority, reopen, log }: OpenEgress): Prom
     maxConnectionsTotal,
     hostAddresses: () => [...ownAddresses],
     ca: authority,
+    ...(endAddon !== undefined && { endAddon }),
     ...(caFile !== undefined && { upstreamCa: readRoots(caFile) }),
     reopen,
     onError: (message, cause) => log.error({ err: cause }, message),

@@ -22,6 +22,7 @@ export function sandboxView({ row, work, deps }: Sandbox): SandboxAnswer {
     wakeOnTimer: row.wakeOnTimer,
     wakesAt: row.wakesAt === undefined ? undefined : new Date(row.wakesAt).toISOString(),
     atMemoryLimit: row.atMemoryLimit,
+    connections: row.connections,
     expires: row.expires,
     ephemeral: row.ephemeral,
     secrets: row.secrets,

@@ -24,6 +24,7 @@ import { sql as images } from './0022-images.ts'
 import { sql as e2bItems } from './0023-e2b-items.ts'
 import { sql as services } from './0024-services.ts'
 import { sql as snapshotVariables } from './0025-snapshot-variables.ts'
+import { sql as connections } from './0026-connections.ts'
 import { sql as isolation } from './0031-isolation.ts'
 import { sql as jobs } from './jobs-0001-jobs.ts'
 import { sql as schedules } from './jobs-0002-schedules.ts'
@@ -63,7 +64,7 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0023-e2b-items', sql: e2bItems },
   { name: '0024-services', sql: services },
   { name: '0025-snapshot-variables', sql: snapshotVariables },
-  { name: '0026-reserved', sql: '' },
+  { name: '0026-connections', sql: connections },
   { name: '0027-reserved', sql: '' },
   { name: '0028-reserved', sql: '' },
   { name: '0029-reserved', sql: '' },
