@@ -1,4 +1,4 @@
-/** Parts of this engine that other engines of this host use: limits, templates, the guest's tools and gates. */
+/** Parts of this engine that other engines of this host use: limits, templates and the guest's tools. */
 export { createSchema } from './burrow/create-schema.ts'
 export { BurrowCgroup } from './cgroup/burrow-cgroup.ts'
 export { findHierarchies, type Hierarchies } from './cgroup/find-hierarchies.ts'
@@ -11,8 +11,6 @@ export { publishDirectory, removeTree } from './host/publish-directory.ts'
 export { runCommand, runCommandOrFail } from './host/run-command.ts'
 export { startProgram } from './host/start-program.ts'
 export { syncDirectory, writeDurably } from './host/sync-files.ts'
-export { BurrowGate } from './network/burrow-gate.ts'
-export { findGateAddon } from './network/gate-addon.ts'
 export { type FirstProcess, isAlive, killFirstProcess, waitForEnd } from './process/first-process.ts'
 export { envSchema, userSchema } from './template/program-settings.ts'
 export { getTemplate, type Template } from './template/template-store.ts'

@@ -70,7 +70,7 @@ export class MicrovmEngine implements Engine {
       snapshot: true,
       adopt: true,
       limits: { memory: true, cpu: true, pids: true },
-      network: host.hasNetwork,
+      network: false,
       volumes: false,
       timers: false,
       snapshotFiles: false,

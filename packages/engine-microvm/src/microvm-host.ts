@@ -16,7 +16,6 @@ export interface MicrovmHostParts {
   readonly emptyDisk: string
   readonly toolsDisk: string
   readonly tscKhz: number
-  readonly hasNetwork: boolean
 }
 
 /** What all burrows of this engine share. */
@@ -30,7 +29,6 @@ export class MicrovmHost implements MicrovmHostParts {
   readonly emptyDisk: string
   readonly toolsDisk: string
   readonly tscKhz: number
-  readonly hasNetwork: boolean
 
   constructor(parts: MicrovmHostParts) {
     this.layout = parts.layout
@@ -42,7 +40,6 @@ export class MicrovmHost implements MicrovmHostParts {
     this.emptyDisk = parts.emptyDisk
     this.toolsDisk = parts.toolsDisk
     this.tscKhz = parts.tscKhz
-    this.hasNetwork = parts.hasNetwork
   }
 
   /** A disk is in `directory` if a sandbox wrote it; otherwise it belongs to the template. */

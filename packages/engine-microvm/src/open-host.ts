@@ -3,7 +3,6 @@ import { DormouseError } from '@dormouse/contracts'
 import type { Log } from '@dormouse/engine'
 import {
   FailureLog,
-  findGateAddon,
   findHierarchies,
   ParentCgroup,
   prepareGuestTools,
@@ -49,11 +48,7 @@ export async function openHost(
     await mkdir(path, { recursive: true, mode: 0o700 })
   for (const path of [layout.disksDir, layout.templatesDir])
     await mkdir(path, { recursive: true, mode: 0o711 })
-  const [hierarchies, toolsDir, gates] = await Promise.all([
-    findHierarchies(),
-    prepareGuestTools(dataDir),
-    findGateAddon(),
-  ])
+  const [hierarchies, toolsDir] = await Promise.all([findHierarchies(), prepareGuestTools(dataDir)])
   const failures = new FailureLog(log)
   const host = new MicrovmHost({
     ...{ layout, hierarchies, failures, qemu, kernel },
@@ -61,7 +56,6 @@ export async function openHost(
     emptyDisk: await buildEmptyDisk(layout.disksDir),
     toolsDisk: await buildToolsDisk(layout.disksDir, toolsDir),
     tscKhz: await measureClock(),
-    hasNetwork: 'addon' in gates,
   })
   const share = await sandboxShare(hostMemoryBytes)
   return { host, parent: new ParentCgroup({ hierarchies, name: layout.cgroupName, share, failures }) }

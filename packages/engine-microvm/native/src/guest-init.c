@@ -1,11 +1,8 @@
 /* PID 1 of the guest: loads drivers, mounts the disk, starts the agent and relays between it and the host. */
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
-#include <net/route.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,7 +103,7 @@ static void enter_root(void)
 {
     wait_for("/dev/vda");
     mkdir("/root", 0755);
-    must(mount("/dev/vda", "/root", "ext4", MS_NOATIME, "commit=1"), "/dev/vda");
+    must(mount("/dev/vda", "/root", "ext4", MS_NOATIME, ""), "/dev/vda");
     must(chdir("/root"), "/root");
     const char *moved[] = {"dev", "proc", "sys"};
     for (int i = 0; i < 3; i++) {
@@ -141,48 +138,6 @@ static void loopback_up(void)
     struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
     if (fd == -1 || ioctl(fd, SIOCSIFFLAGS, &request) == -1)
         fail("lo");
-    close(fd);
-}
-
-/* A machine that is killed loses what its kernel has not written yet, so the kernel writes after one second. */
-static void write_soon(void)
-{
-    const char *settings[][2] = {{"/proc/sys/vm/dirty_expire_centisecs", "100"}, {"/proc/sys/vm/dirty_writeback_centisecs", "50"}};
-    for (int i = 0; i < 2; i++) {
-        int fd = open(settings[i][0], O_WRONLY | O_CLOEXEC);
-        if (fd == -1 || write(fd, settings[i][1], strlen(settings[i][1])) == -1)
-            fail(settings[i][0]);
-        close(fd);
-    }
-}
-
-static struct sockaddr ipv4(const char *text)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    inet_pton(AF_INET, text, &address.sin_addr);
-    struct sockaddr generic;
-    memcpy(&generic, &address, sizeof(generic));
-    return generic;
-}
-
-/* The user-mode network of QEMU, which ends in the network namespace of the burrow. Without a card there is none. */
-static void network_up(void)
-{
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    struct ifreq request = {.ifr_name = "eth0"};
-    if (fd == -1)
-        fail("socket");
-    if (ioctl(fd, SIOCGIFFLAGS, &request) == 0) {
-        struct ifreq up = request;
-        up.ifr_flags |= IFF_UP | IFF_RUNNING;
-        request.ifr_addr = ipv4("10.0.2.15");
-        must(ioctl(fd, SIOCSIFADDR, &request), "address");
-        request.ifr_netmask = ipv4("255.255.255.0");
-        must(ioctl(fd, SIOCSIFNETMASK, &request), "netmask");
-        must(ioctl(fd, SIOCSIFFLAGS, &up), "eth0");
-        struct rtentry route = {.rt_flags = RTF_UP | RTF_GATEWAY, .rt_dst = ipv4("0.0.0.0"), .rt_genmask = ipv4("0.0.0.0"), .rt_gateway = ipv4("10.0.2.2")};
-        must(ioctl(fd, SIOCADDRT, &route), "route");
-    }
     close(fd);
 }
 
@@ -231,9 +186,7 @@ int main(void)
     enter_root();
     mount_rest();
     loopback_up();
-    network_up();
     make_cgroup();
-    write_soon();
     int port = open_port();
     pid_t agent = start_agent();
     relay(port, agent);

@@ -99,7 +99,6 @@ function jailArguments(
       lowerDisks: lower,
       commandLine: kernelCommandLine(base.machine, host.tscKhz),
       isIncoming,
-      hasNetwork: host.hasNetwork,
     }),
   ]
 }

@@ -9,13 +9,7 @@ import {
   type SnapshotId,
 } from '@dormouse/contracts'
 import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate, OpenEnd } from '@dormouse/engine'
-import {
-  BurrowGate,
-  envSchema,
-  type FirstProcess,
-  isAlive,
-  waitForEnd,
-} from '@dormouse/engine-linux/for-engines'
+import { envSchema, type FirstProcess, isAlive, waitForEnd } from '@dormouse/engine-linux/for-engines'
 import { AgentClient } from '@dormouse/guest'
 import type { MicrovmBurrowPaths } from '../host/microvm-layout.ts'
 import type { MicrovmHost } from '../microvm-host.ts'
@@ -42,7 +36,6 @@ export class MicrovmBurrow implements Burrow {
   readonly paths: MicrovmBurrowPaths
   readonly #host: MicrovmHost
   readonly #qemu: LaunchedQemu
-  readonly #gate: BurrowGate
   record: MicrovmRecord
   isFrozen = false
   #lastPids = 2
@@ -65,7 +58,6 @@ export class MicrovmBurrow implements Burrow {
     this.template = record.base.template
     this.createdAt = new Date(record.createdAt)
     this.first = qemu.first
-    this.#gate = new BurrowGate(qemu.first)
     this.ended = new Promise((resolve) => {
       this.#end = (end) => {
         this.#hasEnded = true
@@ -179,9 +171,7 @@ export class MicrovmBurrow implements Burrow {
   }
 
   async openGate(): Promise<Gate> {
-    if (!this.#host.hasNetwork)
-      throw new DormouseError('host_unsupported', 'Sandboxes in virtual machines have no network here.')
-    return this.#gate.open()
+    throw new DormouseError('host_unsupported', 'Sandboxes in virtual machines have no network yet.')
   }
 
   /** Connections to the outside end with the QEMU that made them. */
@@ -241,7 +231,6 @@ export class MicrovmBurrow implements Burrow {
 
   release(): void {
     this.#isReleased = true
-    this.#gate.closePrepared()
     this.guest.close()
     this.#disconnect()
   }

@@ -9,7 +9,6 @@ export interface QemuStart {
   /** Kernel command line; undefined when the guest comes from a snapshot. */
   readonly commandLine: string
   readonly isIncoming: boolean
-  readonly hasNetwork: boolean
 }
 
 /** Paths inside the jail. */
@@ -30,7 +29,7 @@ export const memoryInJail = (name: string) => `/memory/${name}`
 
 /** The same machine for a boot and for every restore: QEMU loads devices only into an equal machine. */
 export function qemuArguments(start: QemuStart): string[] {
-  const { machine, isIncoming, hasNetwork } = start
+  const { machine, isIncoming } = start
   const isKvm = machine.accelerator === 'kvm'
   const memoryMiB = machine.memoryBytes / 1024 ** 2
   return [
@@ -52,9 +51,6 @@ export function qemuArguments(start: QemuStart): string[] {
     ...['-chardev', 'socket,id=link,path=/run/link.sock,server=on,wait=off'],
     ...['-device', 'virtserialport,chardev=link,name=dormouse'],
     ...['-object', 'rng-builtin,id=random', '-device', 'virtio-rng-device,rng=random'],
-    ...(hasNetwork
-      ? ['-netdev', 'user,id=net,ipv6=off,restrict=off', '-device', 'virtio-net-device,netdev=net']
-      : []),
     ...['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
     ...(isIncoming ? ['-incoming', 'defer'] : []),
   ]

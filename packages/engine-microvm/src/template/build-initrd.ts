@@ -13,9 +13,6 @@ const MODULES = [
   'drivers/block/virtio_blk.ko',
   'drivers/char/virtio_console.ko',
   'drivers/char/hw_random/virtio-rng.ko',
-  'net/core/failover.ko',
-  'drivers/net/net_failover.ko',
-  'drivers/net/virtio_net.ko',
 ]
 const DIRECTORY = 0o040755
 const FILE = 0o100644
