@@ -10,6 +10,7 @@ import { runSteps } from './run-steps.mjs'
 import { parseServerFlags } from './server-flags.mjs'
 import { criu } from './steps/criu.mjs'
 import { allSteps, BUILD_STEPS, TOOL_STEPS } from './steps/index.mjs'
+import { MICROVM_STEPS } from './steps/microvm.mjs'
 import { templateStep } from './steps/template.mjs'
 import { templateSnapshotStep } from './steps/template-snapshot.mjs'
 import { TEST_STEPS } from './steps/test-packages.mjs'
@@ -41,8 +42,10 @@ async function up(context) {
   const flags = parseServerFlags(context.args)
   await runSteps(allSteps(context.repoDir), withEvents(context))
   const { loadConfig, readEnv, runServer } = await import('@dormouse/server')
+  const config = loadConfig({ env: readEnv(), flags, dataDir })
+  if (config.isolation === 'microvm') await runSteps(MICROVM_STEPS, withEvents(context))
   await runServer({
-    config: loadConfig({ env: readEnv(), flags, dataDir }),
+    config,
     signal,
     buildsTemplates: true,
     ...(isJson

@@ -18,6 +18,7 @@ def create_body(
     *,
     template: Optional[str] = None,
     snapshot: Union[str, Snapshot, None] = None,
+    isolation: Optional[str] = None,
     name: Optional[str] = None,
     persistent: bool = False,
     metadata: Optional[Mapping[str, str]] = None,
@@ -46,6 +47,7 @@ def create_body(
     return given(
         template=template,
         snapshot=None if snapshot is None else snapshot_ref(snapshot),
+        isolation=isolation,
         name=name,
         metadata=metadata,
         env=env,

@@ -102,11 +102,11 @@ class SandboxInfo:
     forked_from: Optional[str] = None
     # The host or the processes of the sandbox died: its state after this time is lost.
     lost_since: Optional[datetime] = None
+    isolation: str = "process"
     wake_on_timer: bool = False
     # How often it is saved while it runs. 0: never.
     checkpoint_every_ms: int = 0
-    # When a timer wakes it, while it sleeps.
-    wakes_at: Optional[datetime] = None
+    wakes_at: Optional[datetime] = None  # When a timer wakes it, while it sleeps.
     # The snapshot that it would wake from is damaged; the server does not restore it.
     damage: Optional[SandboxDamage] = None
 

@@ -134,6 +134,16 @@ export const ERRORS = {
     retry: false,
     hint: 'Run `dormouse doctor` to see what is missing on this host.',
   },
+  isolation_unavailable: {
+    status: 503,
+    retry: false,
+    hint: 'Run `./dormouse up --isolation microvm` on the host once: it installs QEMU and the kernel of the guests.',
+  },
+  isolation_unsupported: {
+    status: 409,
+    retry: false,
+    hint: 'Sandboxes with isolation `microvm` cannot do this. Create one with isolation `process`.',
+  },
   setup_failed: { status: 503, retry: true, hint: 'Read the output above, then run `dormouse up` again.' },
   server_unreachable: {
     status: 503,

@@ -126,6 +126,8 @@ export interface CreateRequest extends PolicyDefaults {
   readonly wakeOnTimer: boolean
   readonly atMemoryLimit: 'kill' | 'pause'
   readonly checkpointEveryMs: number
+  /** Default: the setting of the server. */
+  readonly isolation?: 'process' | 'microvm'
   readonly ephemeral: boolean
 }
 

@@ -1,6 +1,8 @@
+import { existsSync } from 'node:fs'
 import { mkdir, realpath } from 'node:fs/promises'
 import {
   DormouseError,
+  type Isolation,
   parseInput,
   type SandboxId,
   type SnapshotId,
@@ -30,6 +32,7 @@ import type {
   StorageReport,
   StoredPart,
 } from '@dormouse/engine'
+import { capabilitiesIn, ofIsolation } from '@dormouse/engine'
 import { bootBurrow } from './burrow/boot-burrow.ts'
 import type { BurrowHost } from './burrow/burrow-host.ts'
 import { bootSchema, createSchema } from './burrow/create-schema.ts'
@@ -43,7 +46,8 @@ import { kdatDirectory } from './criu/kdat.ts'
 import { prepareGuestTools } from './guest-tools.ts'
 import { explainFullDisk } from './host/explain-full-disk.ts'
 import { FailureLog } from './host/failure-log.ts'
-import { Layout } from './host/layout.ts'
+import { makeDirectories } from './host/make-directories.ts'
+import { linuxCapabilities } from './linux-capabilities.ts'
 import { findGateAddon, gateAddon } from './network/gate-addon.ts'
 import { importImage } from './oci/import-image.ts'
 import { adoptBurrows } from './snapshot/adopt-burrows.ts'
@@ -99,6 +103,7 @@ interface LinuxEngineParts {
 /** Burrows from namespaces, cgroups and overlayfs on this host. */
 export class LinuxEngine extends VolumeEngine implements Engine {
   readonly name = 'linux'
+  readonly isolations = ['process'] as const
   readonly capabilities: EngineCapabilities
   readonly endAddon = gateAddon
   readonly #parts: LinuxEngineParts
@@ -125,14 +130,10 @@ export class LinuxEngine extends VolumeEngine implements Engine {
       },
       failures: host.failures,
     })
-    const { v1, v2 } = host.hierarchies
-    const has = (name: 'memory' | 'cpu' | 'pids') => v1.has(name) || v2?.controllers.has(name) === true
-    this.capabilities = {
+    this.capabilities = linuxCapabilities(host.hierarchies, {
       snapshot: snapshots !== undefined,
-      adopt: true,
-      limits: { memory: has('memory'), cpu: has('cpu'), pids: has('pids') },
       network: hasNetwork,
-    }
+    })
   }
 
   /** Prepares what is the same for every burrow, so that creating one does none of it. */
@@ -161,9 +162,21 @@ export class LinuxEngine extends VolumeEngine implements Engine {
     return this.#parts.host.failures.counts
   }
 
+  capabilitiesOf(isolation: Isolation): EngineCapabilities {
+    return capabilitiesIn(this, isolation)
+  }
+
+  isolationOf(snapshotId: SnapshotId): 'process' | undefined {
+    return existsSync(this.#parts.host.layout.snapshot(snapshotId).manifest) ? 'process' : undefined
+  }
+
   async createBurrow(input: CreateBurrow, signal?: AbortSignal): Promise<Burrow> {
     const { dataDir, toolsDir, host, snapshots } = this.#parts
-    const { user, env, limits, volumes, ...request } = parseInput(createSchema, input, 'burrow')
+    const { user, env, limits, volumes, ...request } = parseInput(
+      createSchema,
+      ofIsolation(this, input),
+      'burrow',
+    )
     await Promise.all(volumes.map(({ volumeId }) => this.volumes.find(volumeId)))
     const template = await getTemplate(dataDir, request.template)
     this.#requireControllers()
@@ -365,23 +378,6 @@ export class LinuxEngine extends VolumeEngine implements Engine {
 
 function pick({ user, env, image }: RestoreOptions): Pick<RestoreOptions, 'user' | 'env' | 'image'> {
   return { user, env, image }
-}
-
-async function makeDirectories(stateDir: string, dataDir: string): Promise<Layout> {
-  await mkdir(stateDir, { recursive: true, mode: 0o711 })
-  const layout = new Layout(await realpath(stateDir), await realpath(dataDir))
-  for (const path of [
-    layout.burrowsDir,
-    layout.sparesDir,
-    layout.layersDir,
-    layout.sumsDir,
-    layout.snapshotsDir,
-    layout.volumesDir,
-    layout.rootMountPoint,
-  ]) {
-    await mkdir(path, { recursive: true, mode: 0o700 })
-  }
-  return layout
 }
 
 function throwExplained(error: unknown): never {

@@ -2,11 +2,13 @@ import type {
   BurrowId,
   BurrowLimits,
   BurrowLimitsInput,
+  Isolation,
   SandboxId,
   SnapshotId,
   VolumeId,
 } from '@dormouse/contracts'
 import type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
+import type { EngineCapabilities } from './engine-capabilities.ts'
 import type { ImportedImage, ImportImage, ProgramSettings } from './engine-images.ts'
 import type { EngineFailureKind } from './engine-log.ts'
 import type { EngineVolumes } from './engine-volumes.ts'
@@ -14,22 +16,12 @@ import type { Gate, GateKeeper, OpenEnd, ParkedConnections } from './gate.ts'
 import type { Guest, SnapshotFiles } from './guest.ts'
 import type { Measurement, StopAt, StorageReport } from './measurement.ts'
 
-/** What an engine can do on this host. Callers branch on these, never on an engine's name. */
-export interface EngineCapabilities {
-  /** Snapshots, restore, fork and rollback work here. */
-  readonly snapshot: boolean
-  /** Burrows outlive the process that made them and can be adopted by the next one. */
-  readonly adopt: boolean
-  /** Limits are enforced for these resources. */
-  readonly limits: { readonly memory: boolean; readonly cpu: boolean; readonly pids: boolean }
-  /** Burrows have gates; without a gate a burrow reaches nothing outside. */
-  readonly network: boolean
-}
-
 export interface CreateBurrow {
   readonly sandboxId: SandboxId
   /** Name of a template; `python` always exists. */
   readonly template: string
+  /** For engines with several; `process` by default. */
+  readonly isolation?: Isolation
   readonly limits?: BurrowLimitsInput
   /** The user that runs code when a call names none: a user of the template, `root` by default. */
   readonly user?: string
@@ -61,6 +53,7 @@ export interface Burrow extends AsyncDisposable {
   readonly id: BurrowId
   readonly sandboxId: SandboxId
   readonly template: string
+  readonly isolation: Isolation
   readonly limits: BurrowLimits
   readonly createdAt: Date
   /** Talks to the agent inside. Its calls fail with `burrow_ended` once `ended` has settled. */
@@ -126,6 +119,8 @@ export interface Burrow extends AsyncDisposable {
 export interface Engine extends EngineVolumes, AsyncDisposable {
   readonly name: string
   readonly capabilities: EngineCapabilities
+  /** What burrows of this engine can be isolated by, on this host. */
+  readonly isolations: readonly Isolation[]
   /** How often background work has failed since the engine was opened. */
   readonly failures: ReadonlyMap<EngineFailureKind, number>
   /**
@@ -134,6 +129,10 @@ export interface Engine extends EngineVolumes, AsyncDisposable {
    */
   readonly endAddon?: string | undefined
 
+  /** Throws `isolation_unavailable` for one that this engine does not have here. */
+  capabilitiesOf(isolation: Isolation): EngineCapabilities
+  /** The isolation of burrows made from this snapshot; undefined when this engine has no such snapshot. Cheap. */
+  isolationOf(snapshotId: SnapshotId): Isolation | undefined
   /**
    * Pre: the template exists (`template_not_found`), limits and env are within bounds (`invalid_argument`), the volumes
    * exist (`not_found`), and their paths neither overlap nor hide files that the template's processes have open

@@ -6,7 +6,6 @@ export type {
   CheckPartOptions,
   CreateBurrow,
   Engine,
-  EngineCapabilities,
   ForkedBurrow,
   ForkOptions,
   LimitRestore,
@@ -19,6 +18,7 @@ export type {
   StoredPart,
   VolumeMount,
 } from './engine.ts'
+export type { EngineCapabilities } from './engine-capabilities.ts'
 export type {
   ImageCredentials,
   ImageDescription,
@@ -68,3 +68,4 @@ export type {
 } from './guest.ts'
 export { type ImageSource, parseImageSource } from './image-source.ts'
 export type { DiskUse, Measurement, StopAt, StorageReport } from './measurement.ts'
+export { capabilitiesIn, ofIsolation } from './one-isolation.ts'

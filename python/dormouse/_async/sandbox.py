@@ -43,8 +43,9 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
     wakes for timers of its processes. Connections to the outside are kept for `keep_asleep` while it sleeps, an hour by
     default; with `wake_on_data`, data that arrives on one wakes it. With `checkpoint_every`, it is saved this often
     while it runs, and returns to its last checkpoint after a crash (0: never). `volumes` are `{"/path": "name"}`.
-    `ephemeral` deletes it after an hour without use. `network` is `"public"`, `"none"`, or a list of what it may reach, such as
-    `["pypi.org:443"]`. `secrets` are names of `Client().secrets`.
+    `ephemeral` deletes it after an hour without use. `network` is `"public"`, `"none"`, or a list of what it may reach,
+    such as `["pypi.org:443"]`. `secrets` are names of `Client().secrets`. With `isolation="microvm"` it is a virtual
+    machine, where the server offers that.
     """
 
     _delete_on_close: bool
@@ -54,6 +55,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
         template: Optional[str] = None,
         *,
         snapshot: Union[str, Snapshot, None] = None,
+        isolation: Optional[str] = None,
         name: Optional[str] = None,
         persistent: bool = False,
         metadata: Optional[Mapping[str, str]] = None,
@@ -83,6 +85,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
         body = create_body(
             template=template,
             snapshot=snapshot,
+            isolation=isolation,
             name=name,
             persistent=persistent,
             metadata=metadata,

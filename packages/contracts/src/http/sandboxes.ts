@@ -15,6 +15,8 @@ import {
 } from '../limits.ts'
 import { NEXT_STATES, type SandboxState } from '../sandbox-state.ts'
 import {
+  ISOLATION_TEXT,
+  isolationField,
   nameField,
   pageOf,
   pageQuery,
@@ -160,6 +162,9 @@ export const createSandboxSchema = z
       .describe(
         'Start from this snapshot instead of a template: its id, or `SANDBOX/NAME`. Limits that are not given are those of the snapshot.',
       ),
+    isolation: isolationField
+      .exactOptional()
+      .describe(`${ISOLATION_TEXT} Default: the setting of the server, or that of the snapshot.`),
     name: nameField.exactOptional().describe('Unique among the sandboxes of this key.'),
     getOrCreate: z
       .boolean()
@@ -291,6 +296,7 @@ export const sandboxSchema = z
     state: stateField,
     tier: tierField.optional(),
     template: z.string(),
+    isolation: isolationField,
     metadata: z.record(z.string(), z.string()).readonly(),
     idleTimeoutMs: z.int(),
     storeAfterMs: z.int(),
@@ -342,6 +348,7 @@ export const sandboxSchema = z
         state: 'standby',
         tier: 'frozen',
         template: 'python',
+        isolation: 'process',
         metadata: { user: '42' },
         idleTimeoutMs: 15_000,
         storeAfterMs: 300_000,

@@ -98,6 +98,8 @@ export class VolumeContent {
         wakeOnTimer: false,
         atMemoryLimit: 'kill',
         checkpointEveryMs: 0,
+        // Only these mount volumes.
+        isolation: 'process',
         ephemeral: true,
       },
       caller,

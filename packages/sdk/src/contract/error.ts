@@ -20,6 +20,8 @@ export type ErrorAnswer = {
       | 'insecure_bind'
       | 'internal'
       | 'invalid_argument'
+      | 'isolation_unavailable'
+      | 'isolation_unsupported'
       | 'language_missing'
       | 'limit_reached'
       | 'memory_limit'

@@ -72,6 +72,8 @@ export type RunEventAnswer =
           | 'insecure_bind'
           | 'internal'
           | 'invalid_argument'
+          | 'isolation_unavailable'
+          | 'isolation_unsupported'
           | 'language_missing'
           | 'limit_reached'
           | 'memory_limit'

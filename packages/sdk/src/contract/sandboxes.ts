@@ -4,6 +4,7 @@ import type { NetworkBody } from './network.ts'
 export type CreateSandboxBody = {
   template?: string
   snapshot?: string
+  isolation?: 'microvm' | 'process'
   name?: string
   getOrCreate?: boolean | undefined
   metadata?: Record<string, string> | undefined
@@ -31,6 +32,7 @@ export type SandboxAnswer = {
   state: 'creating' | 'deleting' | 'resuming' | 'running' | 'standby' | 'suspending'
   tier?: 'frozen' | 'stored' | undefined
   template: string
+  isolation: 'microvm' | 'process'
   metadata: Readonly<Record<string, string>>
   idleTimeoutMs: number
   storeAfterMs: number

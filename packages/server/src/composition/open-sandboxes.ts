@@ -59,6 +59,7 @@ export async function openSandboxes(options: OpenSandboxes, opened: Closing) {
   const room = hostRoom(config.dataDir)
   const deps: SandboxDependencies = {
     ...{ engine, db, snapshots, ledger, sandboxes, quotas, volumes, clock, log },
+    defaultIsolation: config.isolation,
     variables: stores.variables,
     rows: stores.sandboxes,
     lineage: stores.lineage,

@@ -1,4 +1,4 @@
-import type { SandboxId } from '@dormouse/contracts'
+import type { Isolation, SandboxId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import type { ServerClock } from '../clock/server-clock.ts'
@@ -23,6 +23,8 @@ import type { StartLimiter } from './start-limiter.ts'
 /** What every sandbox works with. */
 export interface SandboxDependencies {
   readonly engine: Engine
+  /** Of sandboxes whose creator does not say. */
+  readonly defaultIsolation: Isolation
   readonly db: Database
   readonly rows: SandboxRows
   readonly snapshots: SnapshotRows

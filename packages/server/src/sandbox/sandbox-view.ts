@@ -12,6 +12,7 @@ export function sandboxView({ row, work, deps }: Sandbox): SandboxAnswer {
     state: row.state,
     tier: row.tier,
     template: row.template,
+    isolation: row.isolation,
     metadata: row.metadata,
     limits: row.limits,
     volumes: row.volumes.map(({ volume, path, readOnly }) => ({ volume, path, readOnly })),

@@ -48,6 +48,7 @@ test('a row is as it was put, whichever of its fields have changed since, also w
       owner: 'key',
       name: 'box',
       template: 'python',
+      isolation: 'microvm',
       state: 'creating',
       tier: undefined,
     },

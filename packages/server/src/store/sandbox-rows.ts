@@ -1,6 +1,7 @@
 import {
   type BurrowId,
   DormouseError,
+  type Isolation,
   type SandboxId,
   type SandboxState,
   type SnapshotId,
@@ -47,6 +48,8 @@ export type SandboxPolicy = Pick<
 /** What a caller asks for. */
 export interface CreateSandbox extends SandboxPolicy {
   readonly template: string
+  /** Default: that of the snapshot, or of the server. */
+  readonly isolation?: Isolation | undefined
   /** The id of a snapshot of the same owner to start from. It decides the template. */
   readonly snapshotId?: SnapshotId | undefined
   readonly env: Readonly<Record<string, string>>
@@ -70,6 +73,7 @@ export interface SandboxRow {
   readonly owner: string
   readonly name: string | undefined
   readonly template: string
+  readonly isolation: Isolation
   readonly state: SandboxState
   readonly tier: Tier | undefined
   readonly head: SnapshotId | undefined
@@ -119,6 +123,7 @@ const COLUMNS = [
   ['owner', 'owner'],
   ['name', 'name'],
   ['template', 'template'],
+  ['isolation', 'isolation'],
   ['state', 'state'],
   ['tier', 'tier'],
   ['head', 'head'],

@@ -185,6 +185,8 @@ function describeSandbox(
     connections: DEFAULT_CONNECTIONS,
     atMemoryLimit: 'kill',
     checkpointEveryMs: 0,
+    // Its snapshot is the template, which is made of processes.
+    isolation: 'process',
     expires: { afterMs: timeoutMs, action: 'delete' },
     ephemeral: true,
   }

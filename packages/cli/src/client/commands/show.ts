@@ -49,6 +49,7 @@ function describe(shown: Shown): string {
     ['damaged', info.damage?.reason],
     ['lost since', info.lostSince && ago(info.lostSince)],
     ['template', info.template],
+    ['isolation', info.isolation === 'process' ? undefined : info.isolation],
     ['forked from', info.forkedFrom],
     ['created', ago(info.createdAt)],
     ['last used', ago(info.lastActiveAt)],

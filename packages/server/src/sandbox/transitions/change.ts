@@ -1,5 +1,6 @@
 import type { NewLedgerEntry } from '../../store/ledger-rows.ts'
 import type { SandboxLimits, SandboxPolicy, VolumeMount } from '../../store/sandbox-rows.ts'
+import { requireIsolation } from '../require-isolation.ts'
 import type { Sandbox } from '../sandbox.ts'
 import { nameTaken } from '../sandbox-errors.ts'
 import { showDisk } from '../show-disk.ts'
@@ -32,6 +33,7 @@ export async function update(
   // A sleeping sandbox is checked when it wakes.
   if (allLimits !== undefined && row.state === 'running')
     deps.quotas.requireMemory(row, allLimits.memoryBytes - row.limits.memoryBytes)
+  requireIsolation(deps, row.isolation, policy)
   if (policy.secrets !== undefined) deps.secrets.require(policy.secrets, row)
   if (policy.network !== undefined) deps.network.check(policy.network)
   if (policy.name !== undefined) requireFreeName(sandbox, policy.name)

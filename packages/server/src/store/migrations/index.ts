@@ -27,6 +27,7 @@ import { sql as snapshotVariables } from './0025-snapshot-variables.ts'
 import { sql as connections } from './0026-connections.ts'
 import { sql as checkpoints } from './0027-checkpoints.ts'
 import { sql as volumeShares } from './0028-volume-shares.ts'
+import { sql as isolation } from './0029-isolation.ts'
 import { sql as jobs } from './jobs-0001-jobs.ts'
 import { sql as schedules } from './jobs-0002-schedules.ts'
 import { sql as webhooks } from './jobs-0003-webhooks.ts'
@@ -68,6 +69,7 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0026-connections', sql: connections },
   { name: '0027-checkpoints', sql: checkpoints },
   { name: '0028-volume-shares', sql: volumeShares },
+  { name: '0029-isolation', sql: isolation },
 ]
 
 /** journal.db: the events of runs. */
