@@ -1,4 +1,3 @@
-import { mkdir, realpath } from 'node:fs/promises'
 import { DormouseError, parseInput, type SnapshotId, type VolumeId } from '@dormouse/contracts'
 import type {
   AdoptedBurrows,
@@ -20,6 +19,7 @@ import type {
   Snapshot,
   SnapshotFiles,
   SnapshotOptions,
+  SnapshotTransfer,
   StopAt,
   StorageReport,
   StoredPart,
@@ -37,7 +37,7 @@ import { kdatDirectory } from './criu/kdat.ts'
 import { prepareGuestTools } from './guest-tools.ts'
 import { explainFullDisk } from './host/explain-full-disk.ts'
 import { FailureLog } from './host/failure-log.ts'
-import { Layout } from './host/layout.ts'
+import { makeDirectories } from './host/make-directories.ts'
 import { findGateAddon } from './network/gate-addon.ts'
 import { importImage } from './oci/import-image.ts'
 import { adoptBurrows } from './snapshot/adopt-burrows.ts'
@@ -54,6 +54,7 @@ import { restoreSnapshot, rollBackBurrow } from './snapshot/restore-snapshot.ts'
 import { prepareSave, saveBurrow } from './snapshot/save-burrow.ts'
 import { SnapshotEngine } from './snapshot/snapshot-engine.ts'
 import { snapshotFiles } from './snapshot/snapshot-files.ts'
+import { snapshotTransfer } from './snapshot/transfer-snapshot.ts'
 import { describeSnapshot } from './storage/describe-snapshot.ts'
 import { StorageMeter } from './storage/measure-storage.ts'
 import type { LinuxPart } from './storage/stored-parts.ts'
@@ -149,6 +150,11 @@ export class LinuxEngine implements Engine {
     if (criu !== undefined) await prepareKdat(host, { criu, dataDir, toolsDir })
     const snapshots = criu && new SnapshotEngine({ host, criu, dataDir, toolsDir })
     return new LinuxEngine({ dataDir, toolsDir, host, parent, snapshots, hasNetwork: 'addon' in gates })
+  }
+
+  get transfer(): SnapshotTransfer | undefined {
+    const { snapshots } = this.#parts
+    return snapshots && snapshotTransfer(snapshots)
   }
 
   get failures(): ReadonlyMap<EngineFailureKind, number> {
@@ -376,23 +382,6 @@ export class LinuxEngine implements Engine {
 
 function pick({ user, env, image }: RestoreOptions): Pick<RestoreOptions, 'user' | 'env' | 'image'> {
   return { user, env, image }
-}
-
-async function makeDirectories(stateDir: string, dataDir: string): Promise<Layout> {
-  await mkdir(stateDir, { recursive: true, mode: 0o711 })
-  const layout = new Layout(await realpath(stateDir), await realpath(dataDir))
-  for (const path of [
-    layout.burrowsDir,
-    layout.sparesDir,
-    layout.layersDir,
-    layout.sumsDir,
-    layout.snapshotsDir,
-    layout.volumesDir,
-    layout.rootMountPoint,
-  ]) {
-    await mkdir(path, { recursive: true, mode: 0o700 })
-  }
-  return layout
 }
 
 function throwExplained(error: unknown): never {

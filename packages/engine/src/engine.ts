@@ -11,6 +11,7 @@ import type { ImportedImage, ImportImage, ProgramSettings } from './engine-image
 import type { EngineFailureKind } from './engine-log.ts'
 import type { Guest, SnapshotFiles } from './guest.ts'
 import type { Measurement, StopAt, StorageReport } from './measurement.ts'
+import type { SnapshotTransfer } from './snapshot-transfer.ts'
 
 /** What an engine can do on this host. Callers branch on these, never on an engine's name. */
 export interface EngineCapabilities {
@@ -138,6 +139,8 @@ export interface Engine extends AsyncDisposable {
   readonly capabilities: EngineCapabilities
   /** How often background work has failed since the engine was opened. */
   readonly failures: ReadonlyMap<EngineFailureKind, number>
+  /** Sends snapshots to other hosts. Absent when this engine cannot. */
+  readonly transfer?: SnapshotTransfer | undefined
 
   /**
    * Pre: the template exists (`template_not_found`), limits and env are within bounds (`invalid_argument`), the volumes

@@ -66,3 +66,11 @@ export type {
 } from './guest.ts'
 export { type ImageSource, parseImageSource } from './image-source.ts'
 export type { DiskUse, Measurement, StopAt, StorageReport } from './measurement.ts'
+export type {
+  ArrivingPart,
+  HostAbilities,
+  PortablePart,
+  PortableSnapshot,
+  SnapshotNeeds,
+  SnapshotTransfer,
+} from './snapshot-transfer.ts'

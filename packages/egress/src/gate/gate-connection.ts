@@ -264,7 +264,14 @@ export class GateConnection {
   #pipeOut(server: Socket): void {
     const { counters } = this.#context
     const held = this.#reader?.held ?? Buffer.alloc(0)
-    pipeBytes({ from: this.#client, to: server, held, onBytes: (count) => counters.add('bytesOut', count) })
+    pipeBytes({
+      ...{ from: this.#client, to: server, held },
+      onBytes: (count) => counters.add('bytesOut', count),
+      mayPass: () => {
+        if (this.#context.isFenced()) this.end()
+        return !this.#hasEnded
+      },
+    })
   }
 
   /** One end closed in order: sends the rest of the data to the other end, then closes it. */

@@ -18,4 +18,6 @@ export interface EgressOptions {
   readonly ca?: CertificateAndKey
   /** Roots to trust besides those of the host, PEM. */
   readonly upstreamCa?: string
+  /** Memory of a `SharedDeadline`: when it has passed, nothing goes out any more. Without it there is no deadline. */
+  readonly fence?: SharedArrayBuffer
 }

@@ -1,3 +1,4 @@
+import { SharedDeadline } from '@dormouse/async'
 import { Dialer } from '../dial/dialer.ts'
 import { Edge } from '../edge/edge.ts'
 import { HttpRelay } from '../edge/http-relay.ts'
@@ -23,6 +24,8 @@ export class HostEgress {
   readonly denials: DenialCollector
   readonly onFailedLookup: EgressListeners['onFailedLookup']
   readonly connections: ConnectionSlots
+  /** Whether this host must not act for its sandboxes: another host may do so now. */
+  readonly isFenced: () => boolean
   readonly #hostAddresses = new HostAddresses()
 
   constructor(options: EgressOptions, { onDenial, onFailedLookup }: EgressListeners) {
@@ -31,6 +34,8 @@ export class HostEgress {
       isHostAddress: (address) => this.#hostAddresses.has(address),
     })
     this.dialer = new Dialer(options.proxy)
+    const fence = options.fence && new SharedDeadline(options.fence)
+    this.isFenced = () => fence?.hasPassed === true
     this.connections = new ConnectionSlots({
       max: options.maxConnectionsTotal ?? CONNECTIONS_MAX,
       maxPerSandbox: options.maxConnections ?? CONNECTIONS_MAX_PER_SANDBOX,

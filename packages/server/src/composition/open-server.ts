@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { SharedDeadline } from '@dormouse/async'
 import { hasErrorCode } from '@dormouse/contracts'
 import { DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
 import type { ItemStore, RecordStore } from '@dormouse/e2b'
@@ -8,6 +9,7 @@ import type { Caller } from '../access/caller.ts'
 import { Sessions } from '../access/sessions.ts'
 import type { StoredAccess } from '../access/stored-access.ts'
 import type { Services } from '../api/services.ts'
+import type { Cluster } from '../cluster/cluster.ts'
 import { previewDomain } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { DeploymentService, type DeploymentServiceOptions } from '../deployments/deployment-service.ts'
@@ -32,6 +34,7 @@ import { RegistryAccess } from '../templates/recipe/registry-access.ts'
 import { Uploads } from '../templates/recipe/uploads.ts'
 import { UsageService } from '../usage/usage-service.ts'
 import type { Volumes } from '../volumes/volumes.ts'
+import { openCluster } from './open-cluster.ts'
 import { openEvents } from './open-events.ts'
 import { openJobs } from './open-jobs.ts'
 import { defaultNetwork, type OpenedSandboxes, openSandboxes } from './open-sandboxes.ts'
@@ -55,6 +58,8 @@ export interface ServerCore extends AsyncDisposable {
   readonly e2b: { readonly records: RecordStore; readonly items: ItemStore }
   readonly services: Omit<Services, 'health' | 'server'>
   readonly recovery: Recovery
+  /** Undefined outside a cluster. */
+  readonly cluster: Cluster | undefined
   /** Builds the templates that every key may use, in the background of a server that serves. */
   buildBuiltIns(signal: AbortSignal): Promise<void>
   /** Puts all sandboxes to standby, as many as there is time for. No sandbox is created from now on. */
@@ -76,7 +81,9 @@ export async function openServer(options: OpenServer): Promise<ServerCore> {
 async function assemble(options: OpenServer, closing: Closing): Promise<ServerCore> {
   const { config, log } = options
   const stores = openStores(options, closing)
-  const opened = await openSandboxes({ ...options, stores }, closing)
+  const isClustered = config.cluster.servers.length > 0
+  const fence = isClustered ? newFence() : undefined
+  const opened = await openSandboxes({ ...options, stores, fence }, closing)
   const { deps, service: sandboxes, access, volumes, secrets, ceilings } = opened
   const above = openAbove(options, { stores, opened }, closing)
   const { runs, templates, feed, ...others } = above
@@ -88,7 +95,10 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     openDeployments({ stores, sandboxes, templates, uploads: others.uploads, log, ...defaults }),
   )
   deps.listeners.push(deployments.listener)
+  const cluster = fence && (await openCluster({ ...options, opened, fence }, closing))
   const recovery = await recover(deps)
+  if (cluster !== undefined) deps.listeners.push(cluster.listener)
+  cluster?.start()
   await templates.open()
   await volumes.open()
   await deployments.open()
@@ -102,6 +112,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     access,
     ssh,
     recovery,
+    cluster,
     e2b: { records: stores.e2b, items: stores.e2bItems },
     services: {
       ...{ access, sandboxes, runs, templates, volumes, secrets, ports, ssh, scrub, deployments, ...others },
@@ -122,6 +133,11 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     },
     [Symbol.asyncDispose]: () => closing[Symbol.asyncDispose](),
   }
+}
+
+/** Memory of a deadline that has passed: nothing goes out before the host has its lease. */
+function newFence(): SharedArrayBuffer {
+  return new SharedDeadline().memory
 }
 
 /** Defaults for sandboxes created without a policy. */

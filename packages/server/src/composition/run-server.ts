@@ -127,10 +127,12 @@ async function serve(
     hostPaths,
     origins: config.cors.origins,
     moreRoutes: [mcp.routes, pageRoutes()],
+    cluster: core.cluster,
   })
   openE2b(app, services, core.e2b)
   try {
     const url = await listen(app, config)
+    await core.cluster?.announce(config.cluster.address ?? url)
     await mcp.open(app, url)
     const { sandboxes } = core.services
     ssh = await openSsh({ config, service: core.ssh, access: core.access, sandboxes, hostPaths, log })

@@ -12,15 +12,18 @@ export interface OpenEgress {
   readonly authority: { readonly certificate: string; readonly key: string }
   /** Opens another gate for a sandbox after the worker thread died. */
   readonly reopen: (sandboxId: string) => Promise<Gate>
+  /** Memory of the deadline after which this host must not act for its sandboxes. Undefined outside a cluster. */
+  readonly fence?: SharedArrayBuffer | undefined
   readonly log: Log
 }
 
 /** Starts the worker thread that serves all gates. */
-export function openEgress({ config, authority, reopen, log }: OpenEgress): Promise<Egress> {
+export function openEgress({ config, authority, reopen, fence, log }: OpenEgress): Promise<Egress> {
   const { resolvers, reachable, ownAddresses, proxy, maxConnections, maxConnectionsTotal, caFile } = config
   return Egress.start({
     ...(resolvers && { resolvers }),
     ...(proxy && { proxy }),
+    ...(fence && { fence }),
     reachable,
     registries: configuredRegistries(config),
     maxConnections,

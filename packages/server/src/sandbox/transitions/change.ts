@@ -22,6 +22,7 @@ export async function update(
   if (policy.secrets !== undefined) deps.secrets.require(policy.secrets, row)
   if (policy.network !== undefined) deps.network.check(policy.network)
   if (policy.name !== undefined) requireFreeName(sandbox, policy.name)
+  if (policy.name !== undefined) await deps.ownership?.claimName(row, policy.name)
   const detail = describeChange(policy, limits !== undefined)
   const entry = { event: 'changed', cause: 'asked', detail } as const
   await change(sandbox, { ...policy, ...(allLimits && { limits: allLimits }) }, entry)

@@ -24,6 +24,7 @@ import { sql as images } from './0022-images.ts'
 import { sql as e2bItems } from './0023-e2b-items.ts'
 import { sql as services } from './0024-services.ts'
 import { sql as snapshotVariables } from './0025-snapshot-variables.ts'
+import { sql as clusterHost } from './cluster-0001-host.ts'
 import { sql as jobs } from './jobs-0001-jobs.ts'
 import { sql as schedules } from './jobs-0002-schedules.ts'
 import { sql as webhooks } from './jobs-0003-webhooks.ts'
@@ -81,3 +82,6 @@ export const jobMigrations: readonly Migration[] = [
   { name: '0002-schedules', sql: schedules },
   { name: '0003-webhooks', sql: webhooks },
 ]
+
+/** cluster.db: what a host of a cluster remembers of itself. */
+export const clusterMigrations: readonly Migration[] = [{ name: '0001-host', sql: clusterHost }]

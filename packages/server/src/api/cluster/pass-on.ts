@@ -1,0 +1,117 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { DormouseError, isSandboxId } from '@dormouse/contracts'
+import type { AuthenticatedKey } from '../../access/access.ts'
+import { findPreview } from '../../ports/preview-address.ts'
+import { interposeLater, responseOf } from '../interpose.ts'
+import { drainRequest } from '../preview/proxy-request.ts'
+import { requestIds } from '../request-id.ts'
+import type { App } from '../route.ts'
+import type { Services } from '../services.ts'
+import { HOP_HEADER, HostConnections } from './host-connections.ts'
+
+/** A host of the cluster, as other hosts reach it. */
+export interface OtherHost {
+  readonly id: string
+  readonly address: string
+}
+
+export type Place =
+  | { readonly kind: 'here' | 'unknown' }
+  | { readonly kind: 'elsewhere'; readonly host: OtherHost }
+
+/** What the API asks of the cluster. */
+export interface ClusterDoor {
+  readonly hostId: string
+  /** False: this host must not act for its sandboxes. */
+  readonly isHeld: boolean
+  isHere(ref: string): boolean
+  /** Where a sandbox is. Brings it here when its host is lost. Throws `host_unavailable`. */
+  locate(ref: string, owner: string | undefined): Promise<Place>
+  /** `listener` is called when this host must not act for its sandboxes any more. */
+  onLost(listener: () => void): void
+}
+
+const BY_PATH = /^\/v1\/sandboxes\/(?<ref>[^/?]+)/
+const OF_A_NODE = /^\/v1\/nodes\/(?<node>[^/?]+)/
+/** What a host without a lease still answers: nothing that acts for a sandbox. */
+const ALWAYS = /^\/(?:healthz|metrics|openapi\.json|v1\/nodes|v1\/server|v1\/session)(?:[/?]|$)|^\/(?:assets\/.*)?$/
+
+/** Passes requests for sandboxes of other hosts on to them, with one hop, before the framework sees them. */
+export function passOn(app: App, services: Services, door: ClusterDoor): void {
+  const hosts = new HostConnections(door.hostId)
+  const newId = requestIds()
+  app.addHook('onClose', async () => hosts.close())
+  // Clients of streams and terminals must not see more of sandboxes that another host may run now.
+  door.onLost(() => app.server.closeAllConnections())
+  const refuse = (error: unknown, request: IncomingMessage, response: ServerResponse) => {
+    if (response.headersSent || response.destroyed) return void response.destroy()
+    drainRequest(request)
+    const requestId = newId(request)
+    response.setHeader('x-request-id', requestId)
+    app.errorAnswers.write(error, requestId, response, app.log)
+  }
+  const find = (request: IncomingMessage) => findTarget(request, services, door)
+
+  interposeLater(app, 'request', ([request, response]: [IncomingMessage, ServerResponse], next) => {
+    const problem = problemOf(request, door)
+    if (problem !== undefined) return refuse(problem, request, response), true
+    const place = find(request)
+    if (place === undefined) return false
+    place.then(
+      (found) => (found === undefined ? next() : hosts.request(found, request, response, refuse)),
+      (error: unknown) => refuse(error, request, response),
+    )
+    return true
+  })
+  interposeLater(app, 'upgrade', ([request, socket, head]: [IncomingMessage, Socket, Buffer], next) => {
+    const problem = problemOf(request, door)
+    if (problem !== undefined) return refuse(problem, request, responseOf(request, socket)), true
+    const place = find(request)
+    if (place === undefined) return false
+    place.then(
+      (found) => (found === undefined ? next() : hosts.upgrade(found, request, { socket, head })),
+      (error: unknown) => refuse(error, request, responseOf(request, socket)),
+    )
+    return true
+  })
+}
+
+function problemOf({ url = '' }: IncomingMessage, { isHeld }: ClusterDoor): DormouseError | undefined {
+  if (isHeld || ALWAYS.test(url)) return undefined
+  return new DormouseError('cluster_unavailable', 'This host has lost its lease and does not act for its sandboxes.', {
+    hint: 'Use another host, or try again when this one reaches NATS.',
+    details: { retryAfterMs: 1_000 },
+  })
+}
+
+/** Undefined, now or later, when this host serves the request. */
+function findTarget(
+  request: IncomingMessage,
+  { access, ports }: Services,
+  door: ClusterDoor,
+): Promise<OtherHost | undefined> | undefined {
+  // One hop: the host that is asked second decides.
+  if (request.headers[HOP_HEADER] !== undefined) return undefined
+  const { url = '', headers } = request
+  const ref = findPreview({ url, host: headers.host }, ports.domain)?.sandbox ?? BY_PATH.exec(url)?.groups?.['ref']
+  const node = OF_A_NODE.exec(url)?.groups?.['node']
+  if (node !== undefined && node !== door.hostId) return door.locate(node, undefined).then(hostOf)
+  if (ref === undefined || door.isHere(ref)) return undefined
+  const caller = isSandboxId(ref) ? undefined : findCaller(request, access)
+  // Without a key a name says nothing, and the answer is the same on every host.
+  if (!isSandboxId(ref) && caller === undefined) return undefined
+  return door.locate(ref, caller?.keyId).then(hostOf)
+}
+
+function hostOf(place: Place): OtherHost | undefined {
+  return place.kind === 'elsewhere' ? place.host : undefined
+}
+
+function findCaller({ headers }: IncomingMessage, access: Services['access']): AuthenticatedKey | undefined {
+  try {
+    return access.authenticate(headers.authorization)
+  } catch {
+    return undefined
+  }
+}
