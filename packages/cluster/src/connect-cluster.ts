@@ -2,8 +2,13 @@ import { readFile } from 'node:fs/promises'
 import { DormouseError } from '@dormouse/contracts'
 import { type JetStreamClient, type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { type KV, Kvm } from '@nats-io/kv'
-import { connect, credsAuthenticator, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
-import { ClusterKey } from './cluster-key.ts'
+import {
+  connect,
+  credsAuthenticator,
+  type NatsConnection,
+  type NodeConnectionOptions,
+} from '@nats-io/transport-node'
+import type { ClusterKey } from './cluster-key.ts'
 
 export interface ClusterAddress {
   /** `nats://host:port`; with `tls://`, the connection is encrypted. */
@@ -52,7 +57,8 @@ export async function connectCluster(options: ConnectCluster): Promise<ClusterCo
     const manager = await jetstreamManager(nats)
     const client = jetstream(nats)
     const kvm = new Kvm(client)
-    const bucket = (name: string) => kvm.create(`dormouse-${name}`, { history: 1, replicas: options.replicas })
+    const bucket = (name: string) =>
+      kvm.create(`dormouse-${name}`, { history: 1, replicas: options.replicas })
     const [hosts, directory, names, keys] = await Promise.all(
       ['hosts', 'directory', 'names', 'keys'].map(bucket),
     )
@@ -88,7 +94,9 @@ async function openConnection(options: ConnectCluster): Promise<NatsConnection> 
   try {
     return await connect(natsOptions)
   } catch (cause) {
-    throw new DormouseError('cluster_unavailable', `No NATS server answers at ${servers.join(', ')}.`, { cause })
+    throw new DormouseError('cluster_unavailable', `No NATS server answers at ${servers.join(', ')}.`, {
+      cause,
+    })
   }
 }
 
@@ -106,9 +114,13 @@ async function requireSameKey(keys: KV, key: ClusterKey): Promise<void> {
   await keys.create(KEY_CHECK, key.proof).catch(() => undefined)
   const known = await keys.get(KEY_CHECK)
   if (known?.string() === key.proof) return
-  throw new DormouseError('setup_failed', 'This host has another cluster key than the hosts of this cluster.', {
-    hint: 'Copy `cluster.key` from the data directory of a host of the cluster, or name it with --cluster-key.',
-  })
+  throw new DormouseError(
+    'setup_failed',
+    'This host has another cluster key than the hosts of this cluster.',
+    {
+      hint: 'Copy `cluster.key` from the data directory of a host of the cluster, or name it with --cluster-key.',
+    },
+  )
 }
 
 function explain(error: unknown): unknown {

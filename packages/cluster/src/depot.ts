@@ -132,12 +132,19 @@ export class Depot {
   async #get(name: string): Promise<Buffer> {
     const sealed = await this.#find(`${CHUNKS}.${name}`)
     if (sealed === undefined)
-      throw new DormouseError('snapshot_unusable', 'The snapshot cannot be restored: the depot lacks a part of it.', {
-        details: { reason: 'the depot lacks a part of it', damaged: true },
-      })
+      throw new DormouseError(
+        'snapshot_unusable',
+        'The snapshot cannot be restored: the depot lacks a part of it.',
+        {
+          details: { reason: 'the depot lacks a part of it', damaged: true },
+        },
+      )
     const chunk = await expand(this.#options.key.open(sealed, `chunk ${name}`))
     if (this.#options.key.nameOf(chunk) === name) return chunk
-    throw new DormouseError('snapshot_unusable', 'The snapshot cannot be restored: the depot has damaged a part of it.')
+    throw new DormouseError(
+      'snapshot_unusable',
+      'The snapshot cannot be restored: the depot has damaged a part of it.',
+    )
   }
 
   /** False when there was one already. */
@@ -145,7 +152,10 @@ export class Depot {
     const expected = headers()
     expected.set('Nats-Expected-Last-Subject-Sequence', '0')
     try {
-      await this.#options.jetstream.publish(subject, payload, { headers: expected, timeout: REQUEST_TIMEOUT_MS })
+      await this.#options.jetstream.publish(subject, payload, {
+        headers: expected,
+        timeout: REQUEST_TIMEOUT_MS,
+      })
       return true
     } catch (error) {
       if ((error as { code?: unknown }).code === WRONG_SEQUENCE) return false
@@ -183,5 +193,7 @@ async function* inChunks(content: Readable): AsyncGenerator<Buffer> {
 
 function explain(error: unknown): unknown {
   if (error instanceof DormouseError) return error
-  return new DormouseError('cluster_unavailable', 'The depot of the cluster does not answer.', { cause: error })
+  return new DormouseError('cluster_unavailable', 'The depot of the cluster does not answer.', {
+    cause: error,
+  })
 }

@@ -5,7 +5,6 @@ import type { ClusterKey } from './cluster-key.ts'
 import { compareAndDelete, compareAndSet, read, type Versioned } from './compare-and-set.ts'
 import { type WatchedBucket, watchBucket } from './watch-bucket.ts'
 
-
 /** A snapshot that is completely in the depot. */
 const replicaSchema = z.strictObject({
   snapshotId: z.string(),
@@ -131,7 +130,10 @@ export class Directory implements Disposable {
     const parsed = entrySchema.safeParse(JSON.parse(this.#key.open(value, `directory ${id}`).toString()))
     // A newer version may have written it. An entry that is ignored would look like a free sandbox.
     if (!parsed.success)
-      throw new DormouseError('setup_failed', `The directory has an entry that this version cannot read: ${id}.`)
+      throw new DormouseError(
+        'setup_failed',
+        `The directory has an entry that this version cannot read: ${id}.`,
+      )
     const located = { id, entry: parsed.data, revision }
     this.#entries.set(id, located)
     return located

@@ -90,7 +90,10 @@ export class Lease {
     const { hosts, describe, deadline, leaseMs } = this.#options
     const sent = { monotonicMs: this.#clock.monotonicMs(), wallMs: this.#clock.wallMs() }
     const record = { ...this.#record, ...describe(), renewals: this.#record.renewals + 1 }
-    const revision = await compareAndSet(hosts, record.id, { value: encodeHost(record), expected: this.#revision })
+    const revision = await compareAndSet(hosts, record.id, {
+      value: encodeHost(record),
+      expected: this.#revision,
+    })
     if (this.#hasEnded) return
     if (revision === undefined) return await this.#readAgain()
     this.#record = record
@@ -150,7 +153,12 @@ export class Lease {
 /** Waits for a lease time. True when the record is then as it was. */
 async function isUnchanged(
   hosts: KV,
-  { id, found, leaseMs, signal }: {
+  {
+    id,
+    found,
+    leaseMs,
+    signal,
+  }: {
     id: string
     found: { revision: number } | undefined
     leaseMs: number

@@ -31,11 +31,15 @@ export function chooseHost(
     undefined,
   )
   const preferred = fit.find(({ id }) => id === request.preferred)
-  const isFine = preferred !== undefined && best !== undefined && freeBytes(preferred) * CLEARLY_MORE >= freeBytes(best)
+  const isFine =
+    preferred !== undefined && best !== undefined && freeBytes(preferred) * CLEARLY_MORE >= freeBytes(best)
   return { chosen: isFine ? preferred : best, candidates }
 }
 
-function problemOf(record: HostRecord, { memoryBytes, problemOf: problemOfSnapshot }: PlacementRequest): string | undefined {
+function problemOf(
+  record: HostRecord,
+  { memoryBytes, problemOf: problemOfSnapshot }: PlacementRequest,
+): string | undefined {
   if (record.isCordoned) return 'it is cordoned'
   const { memoryFreeBytes, memoryTotalBytes } = record.room
   if (memoryTotalBytes < memoryBytes) return 'it has less memory than the sandbox may use'

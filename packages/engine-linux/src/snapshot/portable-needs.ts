@@ -59,7 +59,8 @@ export function problemOf(needs: unknown, abilities: unknown): string | undefine
   if (!wanted.success || !present.success) return 'it has another version of the engine'
   const { template, processes } = wanted.data
   const { templates, tools, criuVersion, fingerprint } = present.data
-  const isSame = (build: Needs['template']) => build.hash === template.hash && build.builtAt === template.builtAt
+  const isSame = (build: Needs['template']) =>
+    build.hash === template.hash && build.builtAt === template.builtAt
   if (!templates.some((build) => build.name === template.name && isSame(build)))
     return `it lacks build ${template.hash} of template ${template.name} of ${template.builtAt}`
   if (processes === undefined) return undefined

@@ -18,9 +18,22 @@ import { abilitiesOf, needsOf, problemOf } from './portable-needs.ts'
 import type { SnapshotEngine } from './snapshot-engine.ts'
 
 /** Holes, extended attributes (whiteouts, capabilities, seals), owners by number, times to the nanosecond. */
-const TAR = ['tar', '--format=posix', '--numeric-owner', '--xattrs', '--xattrs-include=*', '--sparse'] as const
+const TAR = [
+  'tar',
+  '--format=posix',
+  '--numeric-owner',
+  '--xattrs',
+  '--xattrs-include=*',
+  '--sparse',
+] as const
 const PACK = ['--sort=name', '--pax-option=delete=atime,delete=ctime', '--create', '--file=-'] as const
-const UNPACK = ['--extract', '--file=-', '--same-owner', '--same-permissions', '--delay-directory-restore'] as const
+const UNPACK = [
+  '--extract',
+  '--file=-',
+  '--same-owner',
+  '--same-permissions',
+  '--delay-directory-restore',
+] as const
 const DIRECTORY = 'snapshot'
 const ERROR_MAX_CHARACTERS = 500
 
@@ -176,7 +189,9 @@ async function unpack(directory: string, { content }: ArrivingPart): Promise<voi
 
 function start([program, ...args]: readonly string[]): ChildProcess {
   // The kernel ends the program with this server.
-  return spawn('setpriv', ['--pdeathsig', 'KILL', '--', program ?? '', ...args], { stdio: ['pipe', 'pipe', 'pipe'] })
+  return spawn('setpriv', ['--pdeathsig', 'KILL', '--', program ?? '', ...args], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
 }
 
 async function untilEnded(child: ChildProcess, what: string): Promise<void> {

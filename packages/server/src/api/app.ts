@@ -4,7 +4,7 @@ import fastify, { type FastifyServerOptions, LogController } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { requireKeys } from './authentication.ts'
-import { type ClusterDoor, passOn } from './cluster/pass-on.ts'
+import { type ClusterDoor, usePassOn } from './cluster/pass-on.ts'
 import { allowOrigins } from './cors.ts'
 import { type ErrorAnswers, errorAnswers } from './error-answer.ts'
 import { useJsonBodies } from './json-body.ts'
@@ -108,10 +108,11 @@ export async function createApp(services: Services, options: AppOptions): Promis
     await app.register(async (scope) => routes(scope as unknown as App, services))
   }
   const takePreviews = usePreviews(app, services)
+  const takeForOthers = options.cluster && usePassOn(app, services, options.cluster)
   await app.ready()
   takePreviews()
   // Before previews: those of sandboxes elsewhere are passed on, too.
-  if (options.cluster !== undefined) passOn(app, services, options.cluster)
+  takeForOthers?.()
   return app
 }
 

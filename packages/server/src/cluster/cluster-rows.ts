@@ -6,6 +6,8 @@ const ID_BYTES = 5
 /** What a host remembers of itself in the cluster. */
 export class ClusterRows {
   readonly hostId: string
+  /** This data directory has not been in a cluster before. */
+  readonly isNew: boolean
   readonly #db: Database
   readonly #published: Set<string>
 
@@ -14,14 +16,17 @@ export class ClusterRows {
     const insert = db.prepare<[string]>(
       'INSERT INTO host (id) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM host)',
     )
-    insert.run(`host-${randomBytes(ID_BYTES).toString('hex')}`)
+    const { changes } = insert.run(`host-${randomBytes(ID_BYTES).toString('hex')}`)
+    this.isNew = changes > 0
     this.hostId = db.prepare<[], { id: string }>('SELECT id FROM host').get()?.id ?? ''
     const rows = db.prepare<[], { sandbox_id: string }>('SELECT sandbox_id FROM published').all()
     this.#published = new Set(rows.map(({ sandbox_id: id }) => id))
   }
 
   get isCordoned(): boolean {
-    return this.#db.prepare<[], { is_cordoned: number }>('SELECT is_cordoned FROM host').get()?.is_cordoned === 1
+    return (
+      this.#db.prepare<[], { is_cordoned: number }>('SELECT is_cordoned FROM host').get()?.is_cordoned === 1
+    )
   }
 
   set isCordoned(isCordoned: boolean) {

@@ -14,6 +14,7 @@ import { DormouseError, type SandboxId } from '@dormouse/contracts'
 import type { SnapshotTransfer } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { Ownership } from '../sandbox/ownership.ts'
+import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
 import type { ClusterRows } from './cluster-rows.ts'
@@ -73,9 +74,9 @@ export class Cluster implements AsyncDisposable {
     this.owned = new OwnedSandboxes({ directory, names: this.names, rows, hostId, onLost })
     const rowOf = (id: SandboxId) => deps.sandboxes.find(id)?.row
     this.replication = new Replication({ depot, transfer, owned: this.owned, rowOf, log })
-    const describeSelf = () => options.describe().abilities
+    const isHeld = () => this.isHeld
     this.takeOver = new TakeOver({
-      ...{ hostId, directory, hosts, depot, transfer, deps, describeSelf, owned: this.owned },
+      ...{ hostId, directory, hosts, depot, transfer, deps, isHeld, owned: this.owned },
     })
   }
 
@@ -107,6 +108,10 @@ export class Cluster implements AsyncDisposable {
 
   get hostId(): string {
     return this.#options.rows.hostId
+  }
+
+  get isNew(): boolean {
+    return this.#options.rows.isNew
   }
 
   get isHeld(): boolean {
@@ -148,11 +153,12 @@ export class Cluster implements AsyncDisposable {
   }
 
   readonly ownership: Ownership = {
-    require: () => {
+    require: (id) => {
       if (!this.isHeld) throw leaseLost()
+      if (!this.owned.has(id)) throw movedAway(id)
     },
     claim: async (row) => {
-      this.ownership.require()
+      if (!this.isHeld) throw leaseLost()
       await this.owned.claim(row)
     },
     claimName: (row, name) => this.owned.claimName(row, name),
@@ -165,6 +171,20 @@ export class Cluster implements AsyncDisposable {
       this.owned.publish(row)
       this.replication.schedule(row)
     },
+  }
+
+  /** Gives a sandbox that sleeps and is replicated to another host. False when it is awake, or not replicated. */
+  async give(sandbox: Sandbox, node: string): Promise<boolean> {
+    const isGiven = await sandbox.exclusive(async () => {
+      const { id, row } = sandbox
+      const to = this.hosts.find(node)
+      if (to === undefined || row.state !== 'standby' || !this.replication.isReplicated(id)) return false
+      if (!(await this.owned.giveTo(id, { host: to.id, epoch: to.epoch }))) return false
+      this.owned.forget(id)
+      return true
+    })
+    if (isGiven) await this.#evict(sandbox.id)
+    return isGiven
   }
 
   /** Publishes what recovery has found. Pre: it has run, and `listener` hears of changes. */
@@ -190,7 +210,13 @@ export class Cluster implements AsyncDisposable {
   async #takeLease(): Promise<void> {
     const { connection, describe, leaseMs } = this.#options
     const lease: Lease = await Lease.take(
-      { hosts: connection.hosts, describe, leaseMs, deadline: this.#deadline, onLost: () => this.#lose(lease) },
+      {
+        hosts: connection.hosts,
+        describe,
+        leaseMs,
+        deadline: this.#deadline,
+        onLost: () => this.#lose(lease),
+      },
       this.#ending.signal,
     )
     this.#lease = lease
@@ -204,7 +230,8 @@ export class Cluster implements AsyncDisposable {
     const known = new Set(deps.rows.all().map(({ id }) => String(id)))
     const next = mine[Symbol.iterator]()
     const work = async () => {
-      for (const located of { [Symbol.iterator]: () => next }) await this.#claim(located, known.has(located.id))
+      for (const located of { [Symbol.iterator]: () => next })
+        await this.#claim(located, known.has(located.id))
     }
     await Promise.all(Array.from({ length: CLAIMS_AT_ONCE }, work))
     for (const id of known) if (rows.wasPublished(id) && !this.#isMine(id)) this.owned.forget(id)
@@ -256,7 +283,8 @@ export class Cluster implements AsyncDisposable {
         await Promise.all(former.map((id) => this.directory.read(id)))
         await this.#claimAll()
         for (const { id } of [...deps.sandboxes.all()])
-          if (this.owned.find(id) === undefined && (former.includes(id) || rows.wasPublished(id))) await this.#evict(id)
+          if (this.owned.find(id) === undefined && (former.includes(id) || rows.wasPublished(id)))
+            await this.#evict(id)
         await resumeEffects(deps, log)
         this.start()
         log.info({ epoch: this.owned.epoch }, 'this host has a lease again')
@@ -285,9 +313,19 @@ export class Cluster implements AsyncDisposable {
   }
 }
 
-export function leaseLost(): DormouseError {
-  return new DormouseError('cluster_unavailable', 'This host has lost its lease and does not act for its sandboxes.', {
-    hint: 'Use another host, or try again when this one reaches NATS.',
-    details: { retryAfterMs: 1_000 },
+function movedAway(id: SandboxId): DormouseError {
+  return new DormouseError('host_unavailable', `The sandbox ${id} is on its way to another host.`, {
+    details: { retryAfterMs: 200 },
   })
+}
+
+function leaseLost(): DormouseError {
+  return new DormouseError(
+    'cluster_unavailable',
+    'This host has lost its lease and does not act for its sandboxes.',
+    {
+      hint: 'Use another host, or try again when this one reaches NATS.',
+      details: { retryAfterMs: 1_000 },
+    },
+  )
 }

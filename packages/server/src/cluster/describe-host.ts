@@ -23,7 +23,15 @@ export function describeHost(options: DescribeHost): () => HostDescription {
     const { bavail, bsize, blocks } = statfsSync(dataDir)
     const all = [...sandboxes.all()]
     return {
-      ...{ id, address: address(), version: VERSION, startedAt, instance, isCordoned: isCordoned(), abilities },
+      ...{
+        id,
+        address: address(),
+        version: VERSION,
+        startedAt,
+        instance,
+        isCordoned: isCordoned(),
+        abilities,
+      },
       ...{ arch: arch(), kernel: release() },
       room: {
         memoryTotalBytes: totalmem(),

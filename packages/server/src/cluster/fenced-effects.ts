@@ -19,7 +19,9 @@ export async function resumeEffects({ sandboxes, network }: SandboxDependencies,
   for (const sandbox of sandboxes.all()) {
     const { burrow, id, row } = sandbox
     if (burrow === undefined || row.state === 'standby' || sandbox.isDeleted) continue
-    await burrow.thaw().catch((err: unknown) => log.error({ sandboxId: id, err }, 'a burrow could not be thawed'))
+    await burrow
+      .thaw()
+      .catch((err: unknown) => log.error({ sandboxId: id, err }, 'a burrow could not be thawed'))
     await network.open(sandbox, burrow)
   }
 }

@@ -37,6 +37,11 @@ export class OwnedSandboxes {
     return this.#owned.get(id)
   }
 
+  /** Also when the directory does not have it yet. */
+  has(id: string): boolean {
+    return this.#owned.has(id) || this.#newest.has(id)
+  }
+
   all(): Iterable<Located> {
     return this.#owned.values()
   }
@@ -121,7 +126,8 @@ export class OwnedSandboxes {
 
   /** Resolves when what was published before is written. */
   async flush(id: string): Promise<void> {
-    for (let writing = this.#writing.get(id); writing !== undefined; writing = this.#writing.get(id)) await writing
+    for (let writing = this.#writing.get(id); writing !== undefined; writing = this.#writing.get(id))
+      await writing
   }
 
   async close(): Promise<void> {

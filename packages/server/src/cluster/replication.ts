@@ -52,7 +52,8 @@ export class Replication {
 
   /** A sandbox may have a head that the depot lacks. */
   schedule(row: SandboxRow): void {
-    if (!isPortable(row) || row.state !== 'standby' || this.#waiting.has(row.id) || this.isReplicated(row.id)) return
+    if (!isPortable(row) || row.state !== 'standby' || this.#waiting.has(row.id) || this.isReplicated(row.id))
+      return
     this.#waiting.add(row.id)
     void this.#untilDone(row.id).finally(() => this.#waiting.delete(row.id))
   }
@@ -77,7 +78,8 @@ export class Replication {
         await this.replicate(id)
       } catch (err) {
         // A snapshot that is gone was replaced by a newer one.
-        if (!hasErrorCode(err, 'not_found')) log.warn({ sandboxId: id, err }, 'a snapshot is not in the depot yet')
+        if (!hasErrorCode(err, 'not_found'))
+          log.warn({ sandboxId: id, err }, 'a snapshot is not in the depot yet')
         await sleep(RETRY_MS, undefined, { ref: false })
       }
     }

@@ -1,5 +1,12 @@
 import { KeyedMutex } from '@dormouse/async'
-import { chooseHost, type Depot, type Directory, type HostRecord, type Hosts, type Located } from '@dormouse/cluster'
+import {
+  chooseHost,
+  type Depot,
+  type Directory,
+  type HostRecord,
+  type Hosts,
+  type Located,
+} from '@dormouse/cluster'
 import { DormouseError, type SandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { SnapshotTransfer } from '@dormouse/engine'
 import { Sandbox } from '../sandbox/sandbox.ts'
@@ -16,7 +23,8 @@ export interface TakeOverOptions {
   readonly depot: Depot
   readonly transfer: SnapshotTransfer
   readonly deps: SandboxDependencies
-  readonly describeSelf: () => HostRecord['abilities']
+  /** Whether this host has a lease. */
+  readonly isHeld: () => boolean
 }
 
 /** Where a request for a sandbox is served. */
@@ -42,7 +50,8 @@ export class TakeOver {
     const located = directory.find(id) ?? (await directory.read(id))
     if (located === undefined) return { kind: 'unknown' }
     const host = hosts.find(located.entry.host)
-    if (host !== undefined && host.id !== hostId && hosts.stateOf(host.id) === 'alive') return { kind: 'elsewhere', host }
+    if (host !== undefined && host.id !== hostId && hosts.stateOf(host.id) === 'alive')
+      return { kind: 'elsewhere', host }
     return await this.#locks.run(id, () => this.#bring(id as SandboxId))
   }
 
@@ -60,8 +69,13 @@ export class TakeOver {
     const other = this.#placeOf(located)
     if (other !== undefined) return { kind: 'elsewhere', host: other }
     if (!isGiven && !(await hosts.end(entry.host, entry.epoch))) throw stillHeld(entry.host)
-    deps.ownership?.require()
-    const next = { ...entry, host: hostId, epoch: owned.epoch, generation: entry.generation + (isGiven ? 0 : 1) }
+    if (!this.#options.isHeld()) throw stillHeld(entry.host)
+    const next = {
+      ...entry,
+      host: hostId,
+      epoch: owned.epoch,
+      generation: entry.generation + (isGiven ? 0 : 1),
+    }
     const claimed = await directory.change(located, next)
     if (claimed === undefined) throw stillHeld(entry.host)
     const wasLost = !isGiven && entry.state !== 'standby'
@@ -75,7 +89,8 @@ export class TakeOver {
     const { replica, state, head, host: from } = located.entry
     if (replica === undefined) throw notReplicated(from, 'it has never been replicated')
     // What is newer than the replica is on the disk of its host, and comes back with it.
-    if (state === 'standby' && head !== replica.snapshotId) throw notReplicated(from, 'its newest snapshot is not')
+    if (state === 'standby' && head !== replica.snapshotId)
+      throw notReplicated(from, 'its newest snapshot is not')
     const alive = hosts.all().filter(({ id }) => hosts.stateOf(id) === 'alive')
     const { chosen, candidates } = chooseHost(alive, {
       memoryBytes: 0,
@@ -105,9 +120,20 @@ export class TakeOver {
     const now = deps.clock.wallMs()
     const row: SandboxRow = {
       ...before,
-      ...{ state: 'standby', tier: 'stored', head: snapshotId, headOf: snapshot.sandboxId, burrow: undefined },
+      ...{
+        state: 'standby',
+        tier: 'stored',
+        head: snapshotId,
+        headOf: snapshot.sandboxId,
+        burrow: undefined,
+      },
       ...{ stateSince: now, lostSince: how.wasLost ? snapshot.createdAt.getTime() : before.lostSince },
-      ...{ wakesAt: undefined, diskBytes: undefined, diskFiles: undefined, pausedAtBytes: before.pausedAtBytes },
+      ...{
+        wakesAt: undefined,
+        diskBytes: undefined,
+        diskFiles: undefined,
+        pausedAtBytes: before.pausedAtBytes,
+      },
     }
     const at = snapshot.createdAt.toISOString()
     deps.db.transaction(() => {

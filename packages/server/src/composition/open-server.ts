@@ -9,7 +9,7 @@ import type { Caller } from '../access/caller.ts'
 import { Sessions } from '../access/sessions.ts'
 import type { StoredAccess } from '../access/stored-access.ts'
 import type { Services } from '../api/services.ts'
-import type { Cluster } from '../cluster/cluster.ts'
+import { loneNode } from '../cluster/nodes.ts'
 import { previewDomain } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { DeploymentService, type DeploymentServiceOptions } from '../deployments/deployment-service.ts'
@@ -34,7 +34,7 @@ import { RegistryAccess } from '../templates/recipe/registry-access.ts'
 import { Uploads } from '../templates/recipe/uploads.ts'
 import { UsageService } from '../usage/usage-service.ts'
 import type { Volumes } from '../volumes/volumes.ts'
-import { openCluster } from './open-cluster.ts'
+import { describeLone, type OpenedCluster, openCluster } from './open-cluster.ts'
 import { openEvents } from './open-events.ts'
 import { openJobs } from './open-jobs.ts'
 import { defaultNetwork, type OpenedSandboxes, openSandboxes } from './open-sandboxes.ts'
@@ -59,7 +59,7 @@ export interface ServerCore extends AsyncDisposable {
   readonly services: Omit<Services, 'health' | 'server'>
   readonly recovery: Recovery
   /** Undefined outside a cluster. */
-  readonly cluster: Cluster | undefined
+  readonly cluster: OpenedCluster['member'] | undefined
   /** Builds the templates that every key may use, in the background of a server that serves. */
   buildBuiltIns(signal: AbortSignal): Promise<void>
   /** Puts all sandboxes to standby, as many as there is time for. No sandbox is created from now on. */
@@ -97,8 +97,8 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   deps.listeners.push(deployments.listener)
   const cluster = fence && (await openCluster({ ...options, opened, fence }, closing))
   const recovery = await recover(deps)
-  if (cluster !== undefined) deps.listeners.push(cluster.listener)
-  cluster?.start()
+  if (cluster !== undefined) deps.listeners.push(cluster.member.listener)
+  cluster?.member.start()
   await templates.open()
   await volumes.open()
   await deployments.open()
@@ -112,11 +112,13 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     access,
     ssh,
     recovery,
-    cluster,
+    cluster: cluster?.member,
     e2b: { records: stores.e2b, items: stores.e2bItems },
     services: {
       ...{ access, sandboxes, runs, templates, volumes, secrets, ports, ssh, scrub, deployments, ...others },
       ...{ jobs: work.jobs, schedules: work.schedules },
+      nodes: cluster?.nodes ?? loneNode(describeLone({ config, sandboxes: deps.sandboxes })),
+      elsewhere: cluster?.elsewhere,
       sessions: new Sessions({ rows: stores.sessions, access, nowMs: stores.clock.wallMs }),
       ...defaults,
     },

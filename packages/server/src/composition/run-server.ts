@@ -136,7 +136,9 @@ async function serve(
     await mcp.open(app, url)
     const { sandboxes } = core.services
     ssh = await openSsh({ config, service: core.ssh, access: core.access, sandboxes, hostPaths, log })
-    onReady({ url, ssh, apiKey: prepareClient({ access: core.access, dataDir: config.dataDir, url }) })
+    const { dataDir } = config
+    const isNewInCluster = core.cluster?.isNew === true
+    onReady({ url, ssh, apiKey: prepareClient({ access: core.access, dataDir, url, isNewInCluster }) })
     await untilAborted(signal)
     health.status = 'stopping'
     return performance.now() + config.shutdownTimeoutMs

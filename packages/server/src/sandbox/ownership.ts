@@ -3,8 +3,8 @@ import type { SandboxRow } from '../store/sandbox-rows.ts'
 
 /** What a host of a cluster must ask before it acts for a sandbox. A server without a cluster owns everything. */
 export interface Ownership {
-  /** Throws `cluster_unavailable` when this host must not act for sandboxes: another one may do so now. */
-  require(): void
+  /** Throws `cluster_unavailable` or `host_unavailable` when this host must not act for the sandbox. */
+  require(id: SandboxId): void
   /** The sandbox and its name are this host's. Throws `name_taken`, with the holder of the name in `details`. */
   claim(row: SandboxRow): Promise<void>
   /** The name is this sandbox's on all hosts. Throws `name_taken`. */

@@ -1,4 +1,10 @@
-import { Agent, type ClientRequest, type IncomingMessage, request as plainRequest, type ServerResponse } from 'node:http'
+import {
+  Agent,
+  type ClientRequest,
+  type IncomingMessage,
+  request as plainRequest,
+  type ServerResponse,
+} from 'node:http'
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https'
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
@@ -12,7 +18,14 @@ export const OWNER_HEADER = 'dormouse-host'
 
 const KEPT_MAX = 256
 const CONNECT_TIMEOUT_MS = 5_000
-const NOT_PASSED = new Set(['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade', 'te'])
+const NOT_PASSED = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'transfer-encoding',
+  'upgrade',
+  'te',
+])
 
 type Refuse = (error: unknown, request: IncomingMessage, response: ServerResponse) => void
 
@@ -33,7 +46,10 @@ export class HostConnections {
 
   request(host: OtherHost, request: IncomingMessage, response: ServerResponse, refuse: Refuse): void {
     const upstream = this.#open(host, request)
-    if (upstream === undefined) return refuse(unreachable(host), request, response)
+    if (upstream === undefined) {
+      refuse(unreachable(host), request, response)
+      return
+    }
     upstream.on('error', (cause) => {
       if (response.headersSent) response.destroy()
       else refuse(unreachable(host, cause), request, response)
@@ -56,7 +72,11 @@ export class HostConnections {
     request.pipe(upstream)
   }
 
-  upgrade(host: OtherHost, request: IncomingMessage, { socket, head }: { socket: Socket; head: Buffer }): void {
+  upgrade(
+    host: OtherHost,
+    request: IncomingMessage,
+    { socket, head }: { socket: Socket; head: Buffer },
+  ): void {
     const { hostname, port, protocol } = new URL(host.address)
     const to = { host: hostname, port: Number(port) }
     const upstream = protocol === 'https:' ? connectTls({ ...to, servername: hostname }) : connect(to)
@@ -100,7 +120,10 @@ export class HostConnections {
 }
 
 function pairs(raw: readonly string[]): [string, string][] {
-  return Array.from({ length: raw.length / 2 }, (_, index) => [raw[2 * index] ?? '', raw[2 * index + 1] ?? ''])
+  return Array.from({ length: raw.length / 2 }, (_, index) => [
+    raw[2 * index] ?? '',
+    raw[2 * index + 1] ?? '',
+  ])
 }
 
 function passedHeaders(raw: readonly string[]): string[] {

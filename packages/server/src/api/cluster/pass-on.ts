@@ -35,10 +35,14 @@ export interface ClusterDoor {
 const BY_PATH = /^\/v1\/sandboxes\/(?<ref>[^/?]+)/
 const OF_A_NODE = /^\/v1\/nodes\/(?<node>[^/?]+)/
 /** What a host without a lease still answers: nothing that acts for a sandbox. */
-const ALWAYS = /^\/(?:healthz|metrics|openapi\.json|v1\/nodes|v1\/server|v1\/session)(?:[/?]|$)|^\/(?:assets\/.*)?$/
+const ALWAYS =
+  /^\/(?:healthz|metrics|openapi\.json|v1\/nodes|v1\/server|v1\/session)(?:[/?]|$)|^\/(?:assets\/.*)?$/
 
-/** Passes requests for sandboxes of other hosts on to them, with one hop, before the framework sees them. */
-export function passOn(app: App, services: Services, door: ClusterDoor): void {
+/**
+ * Passes requests for sandboxes of other hosts on to them, with one hop, before the framework sees them. Call the
+ * returned function when the framework listens.
+ */
+export function usePassOn(app: App, services: Services, door: ClusterDoor): () => void {
   const hosts = new HostConnections(door.hostId)
   const newId = requestIds()
   app.addHook('onClose', async () => hosts.close())
@@ -53,36 +57,48 @@ export function passOn(app: App, services: Services, door: ClusterDoor): void {
   }
   const find = (request: IncomingMessage) => findTarget(request, services, door)
 
-  interposeLater(app, 'request', ([request, response]: [IncomingMessage, ServerResponse], next) => {
-    const problem = problemOf(request, door)
-    if (problem !== undefined) return refuse(problem, request, response), true
-    const place = find(request)
-    if (place === undefined) return false
-    place.then(
-      (found) => (found === undefined ? next() : hosts.request(found, request, response, refuse)),
-      (error: unknown) => refuse(error, request, response),
-    )
-    return true
-  })
-  interposeLater(app, 'upgrade', ([request, socket, head]: [IncomingMessage, Socket, Buffer], next) => {
-    const problem = problemOf(request, door)
-    if (problem !== undefined) return refuse(problem, request, responseOf(request, socket)), true
-    const place = find(request)
-    if (place === undefined) return false
-    place.then(
-      (found) => (found === undefined ? next() : hosts.upgrade(found, request, { socket, head })),
-      (error: unknown) => refuse(error, request, responseOf(request, socket)),
-    )
-    return true
-  })
+  return () => {
+    interposeLater(app, 'request', ([request, response]: [IncomingMessage, ServerResponse], next) => {
+      const problem = problemOf(request, door)
+      if (problem !== undefined) {
+        refuse(problem, request, response)
+        return true
+      }
+      const place = find(request)
+      if (place === undefined) return false
+      place.then(
+        (found) => (found === undefined ? next() : hosts.request(found, request, response, refuse)),
+        (error: unknown) => refuse(error, request, response),
+      )
+      return true
+    })
+    interposeLater(app, 'upgrade', ([request, socket, head]: [IncomingMessage, Socket, Buffer], next) => {
+      const problem = problemOf(request, door)
+      if (problem !== undefined) {
+        refuse(problem, request, responseOf(request, socket))
+        return true
+      }
+      const place = find(request)
+      if (place === undefined) return false
+      place.then(
+        (found) => (found === undefined ? next() : hosts.upgrade(found, request, { socket, head })),
+        (error: unknown) => refuse(error, request, responseOf(request, socket)),
+      )
+      return true
+    })
+  }
 }
 
 function problemOf({ url = '' }: IncomingMessage, { isHeld }: ClusterDoor): DormouseError | undefined {
   if (isHeld || ALWAYS.test(url)) return undefined
-  return new DormouseError('cluster_unavailable', 'This host has lost its lease and does not act for its sandboxes.', {
-    hint: 'Use another host, or try again when this one reaches NATS.',
-    details: { retryAfterMs: 1_000 },
-  })
+  return new DormouseError(
+    'cluster_unavailable',
+    'This host has lost its lease and does not act for its sandboxes.',
+    {
+      hint: 'Use another host, or try again when this one reaches NATS.',
+      details: { retryAfterMs: 1_000 },
+    },
+  )
 }
 
 /** Undefined, now or later, when this host serves the request. */
@@ -94,7 +110,8 @@ function findTarget(
   // One hop: the host that is asked second decides.
   if (request.headers[HOP_HEADER] !== undefined) return undefined
   const { url = '', headers } = request
-  const ref = findPreview({ url, host: headers.host }, ports.domain)?.sandbox ?? BY_PATH.exec(url)?.groups?.['ref']
+  const ref =
+    findPreview({ url, host: headers.host }, ports.domain)?.sandbox ?? BY_PATH.exec(url)?.groups?.['ref']
   const node = OF_A_NODE.exec(url)?.groups?.['node']
   if (node !== undefined && node !== door.hostId) return door.locate(node, undefined).then(hostOf)
   if (ref === undefined || door.isHere(ref)) return undefined

@@ -63,7 +63,7 @@ async function findOrigin(sandboxes: SandboxCalls, ref: string, caller: Caller) 
   return { snapshotId: id as SnapshotId, limits: await sandboxes.limitsOfSnapshot(id, caller) }
 }
 
-const listSandboxesRoute: Routes = (app, { sandboxes }) => {
+const listSandboxesRoute: Routes = (app, { sandboxes, elsewhere }) => {
   app.get(
     '/v1/sandboxes',
     {
@@ -76,7 +76,10 @@ const listSandboxesRoute: Routes = (app, { sandboxes }) => {
         response: { 200: json('A page of sandboxes.', sandboxPageSchema) },
       },
     },
-    async (request) => sandboxes.list(request.query, request.key),
+    async ({ query, key }) => {
+      const page = sandboxes.list(query, key)
+      return elsewhere?.merge(page, query, key.isAdmin ? undefined : key.keyId) ?? page
+    },
   )
 }
 

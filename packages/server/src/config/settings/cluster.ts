@@ -7,8 +7,12 @@ const LEASE_MIN_MS = 1_000
 const LEASE_MAX_MS = 5 * 60_000
 const REPLICAS_MAX = 5
 
-const natsUrl = z.string().regex(/^(?:nats|tls):\/\/[^\s/]+$/, 'must be an address such as nats://10.0.0.1:4222')
-const hostUrl = z.string().regex(/^https?:\/\/[^\s/]+$/, 'must be an address such as https://host1.example.com:7070')
+const natsUrl = z
+  .string()
+  .regex(/^(?:nats|tls):\/\/[^\s/]+$/, 'must be an address such as nats://10.0.0.1:4222')
+const hostUrl = z
+  .string()
+  .regex(/^https?:\/\/[^\s/]+$/, 'must be an address such as https://host1.example.com:7070')
 
 /** Several hosts that share their sandboxes. */
 export const clusterSettings = {
