@@ -22,6 +22,7 @@ const PACKAGES = [
   'mcp',
   'page',
   'engine',
+  'cluster',
   'guest',
   'engine-linux',
   'egress',
@@ -35,6 +36,7 @@ const PACKAGES = [
  */
 const ONLY: Record<string, readonly string[]> = {
   egress: ['async', 'contracts'],
+  cluster: ['async', 'contracts'],
   e2b: ['async', 'contracts', 'engine'],
 }
 /**
@@ -91,6 +93,7 @@ export const LAYERS: Record<string, readonly string[]> = {
     'jobs',
     'schedules',
     'webhooks',
+    'cluster',
     'api',
     'ssh',
     'mcp',

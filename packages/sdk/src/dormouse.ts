@@ -16,6 +16,7 @@ import type { CallOptions } from './options.ts'
 import { type RunOnceOptions, runOnce } from './runs/run-once.ts'
 import type { RunResult } from './runs/run-result.ts'
 import { Schedules } from './schedules.ts'
+import { Nodes } from './nodes.ts'
 import { Scrub } from './scrub.ts'
 import { Secrets } from './secrets.ts'
 import { Server } from './server.ts'
@@ -78,6 +79,7 @@ export class Dormouse {
   readonly jobs: Jobs
   readonly schedules: Schedules
   readonly webhooks: Webhooks
+  readonly nodes: Nodes
   readonly scrub: Scrub
   readonly server: Server
   /** For the other classes of this package. */
@@ -96,6 +98,7 @@ export class Dormouse {
     this.jobs = new Jobs(this.http)
     this.schedules = new Schedules(this.http)
     this.webhooks = new Webhooks(this.http)
+    this.nodes = new Nodes(this.http)
     this.scrub = new Scrub(this.http)
     this.server = new Server(this.http)
   }

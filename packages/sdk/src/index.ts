@@ -37,6 +37,7 @@ export type {
 } from './processes/command-options.ts'
 export type { CommandResult } from './processes/command-result.ts'
 export type { Result } from './runs/result.ts'
+export type { Drained, Node } from './nodes.ts'
 export type { RunEvent } from './runs/run-event.ts'
 export type { RunOnceOptions } from './runs/run-once.ts'
 export type { InputQuestion, ResultData, RunOptions, RunStreamOptions } from './runs/run-options.ts'

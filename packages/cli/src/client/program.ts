@@ -5,6 +5,7 @@ import { defineExecutionCommands } from './define-execution-commands.ts'
 import { defineJobCommands } from './define-job-commands.ts'
 import { defineLifecycleCommands } from './define-lifecycle-commands.ts'
 import { definePortCommands } from './define-port-commands.ts'
+import { defineNodeCommands } from './define-node-commands.ts'
 import { defineReportCommands } from './define-report-commands.ts'
 import { defineResourceCommands } from './define-resource-commands.ts'
 import { defineScheduleCommands } from './define-schedule-commands.ts'
@@ -89,6 +90,7 @@ export function createProgram(
   definePortCommands(program, define)
   defineServiceCommands(program, define)
   defineResourceCommands(program, define)
+  defineNodeCommands(program, define)
   defineReportCommands(program, define)
   return program
 }

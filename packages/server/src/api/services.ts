@@ -57,6 +57,8 @@ export interface Services {
 }
 
 export interface Elsewhere {
+  /** A sandbox of another host, as the directory knows it. */
+  find(id: string): SandboxAnswer | undefined
   merge(page: Page<SandboxAnswer>, query: SandboxQuery, owner: string | undefined): Page<SandboxAnswer>
 }
 

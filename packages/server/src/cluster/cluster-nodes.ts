@@ -129,9 +129,14 @@ export class ClusterNodes implements Nodes {
 
 function requirePortable({ row }: Sandbox): void {
   if (isPortable(row)) return
-  throw new DormouseError('conflict', 'A sandbox with volumes or secrets, or an ephemeral one, stays on its host.')
+  throw new DormouseError(
+    'conflict',
+    'A sandbox with volumes or secrets, or an ephemeral one, stays on its host.',
+  )
 }
 
 function noSuchNode(id: string): DormouseError {
-  return new DormouseError('not_found', `There is no node ${id}.`, { hint: 'List them with `dormouse nodes`.' })
+  return new DormouseError('not_found', `There is no node ${id}.`, {
+    hint: 'List them with `dormouse nodes`.',
+  })
 }

@@ -2,9 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { SharedDeadline } from '@dormouse/async'
 import {
   type ClusterConnection,
+  chooseHost,
   Depot,
   Directory,
   type HostDescription,
+  type HostRecord,
   Hosts,
   Lease,
   type Located,
@@ -150,6 +152,17 @@ export class Cluster implements AsyncDisposable {
     if (this.#options.deps.sandboxes.findNamed(ref, owner) !== undefined) return { kind: 'here' }
     const id = await this.names.find({ name: ref, owner })
     return id === undefined ? { kind: 'unknown' } : await this.takeOver.locate(id)
+  }
+
+  /** The host that should make a new sandbox; undefined: this one, unless it is cordoned or has no free memory. */
+  placeNew(): HostRecord | undefined {
+    const alive = this.hosts
+      .all()
+      .filter(({ id, address }) => address !== '' && this.hosts.stateOf(id) === 'alive')
+    const self = alive.filter(({ id }) => id === this.hostId)
+    const request = { memoryBytes: 0, preferred: this.hostId, problemOf: () => undefined }
+    if (chooseHost(self, request).chosen !== undefined) return undefined
+    return chooseHost(alive, request).chosen
   }
 
   readonly ownership: Ownership = {

@@ -29,6 +29,11 @@ export class ListElsewhere {
     }
   }
 
+  find(id: string): SandboxAnswer | undefined {
+    const located = this.#directory.find(id)
+    return located && viewOf(located)
+  }
+
   #matching(query: SandboxQuery, owner: string | undefined): SandboxAnswer[] {
     const before = query.cursor === undefined ? undefined : positionOf(query.cursor)
     const isWanted = (located: Located) =>
@@ -38,11 +43,13 @@ export class ListElsewhere {
       isMatching(located, query)
     const found = [...this.#directory.all()].filter(isWanted)
     found.sort((a, b) => b.entry.createdAt - a.entry.createdAt || (a.id < b.id ? 1 : -1))
-    return found.slice(0, query.limit + 1).map(({ id, entry }) => {
-      const row = { ...(entry.row as SandboxRow), state: entry.state as SandboxRow['state'] }
-      return { ...rowView(row), id: id as SandboxRow['id'], replicated: entry.replica?.snapshotId === entry.head }
-    })
+    return found.slice(0, query.limit + 1).map(viewOf)
   }
+}
+
+function viewOf({ entry }: Located): SandboxAnswer {
+  const isReplicated = entry.replica !== undefined && entry.replica.snapshotId === entry.head
+  return { ...rowView(entry.row as SandboxRow), replicated: isReplicated }
 }
 
 function isBefore({ id, entry }: Located, [at, other]: readonly [number, string]): boolean {

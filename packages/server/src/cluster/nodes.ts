@@ -1,6 +1,6 @@
-import type { NodeAnswer, DrainedAnswer, MovedAnswer } from '@dormouse/contracts/http'
 import type { HostDescription } from '@dormouse/cluster'
 import { DormouseError } from '@dormouse/contracts'
+import type { DrainedAnswer, MovedAnswer, NodeAnswer } from '@dormouse/contracts/http'
 
 /** The hosts of the cluster, for routes. A server outside a cluster is its only one. */
 export interface Nodes {

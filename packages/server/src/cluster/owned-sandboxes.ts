@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Directory, DirectoryEntry, Located, Names, Replica } from '@dormouse/cluster'
 import type { SandboxId } from '@dormouse/contracts'
-import { nameTaken } from '../sandbox/sandbox-errors.ts'
+import { NameTakenElsewhere } from '../sandbox/sandbox-errors.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { ClusterRows } from './cluster-rows.ts'
 
@@ -63,10 +63,10 @@ export class OwnedSandboxes {
   }
 
   async claimName({ id, owner }: SandboxRow, name: string): Promise<void> {
-    const { names, directory } = this.#options
+    const { names } = this.#options
     const holder = await names.claim(id, { name, owner })
     if (holder === id) return
-    throw Object.assign(nameTaken(name), { holder: { id: holder, host: directory.find(holder)?.entry.host } })
+    throw new NameTakenElsewhere(name, holder)
   }
 
   /** Takes the entry out of the directory. Afterwards no host wakes the sandbox. */

@@ -91,7 +91,6 @@ export function describeLone({ config, sandboxes }: { config: ServerConfig; sand
   })
 }
 
-
 function readKey({ dataDir, cluster }: ServerConfig, create: () => Buffer): Buffer {
   const path = cluster.keyFile ?? join(dataDir, 'cluster.key')
   if (cluster.keyFile === undefined && !existsSync(path))

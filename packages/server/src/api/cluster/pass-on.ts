@@ -28,11 +28,14 @@ export interface ClusterDoor {
   isHere(ref: string): boolean
   /** Where a sandbox is. Brings it here when its host is lost. Throws `host_unavailable`. */
   locate(ref: string, owner: string | undefined): Promise<Place>
+  /** The host that should make a new sandbox; undefined: this one. */
+  placeNew(): OtherHost | undefined
   /** `listener` is called when this host must not act for its sandboxes any more. */
   onLost(listener: () => void): void
 }
 
 const BY_PATH = /^\/v1\/sandboxes\/(?<ref>[^/?]+)/
+const CREATE = /^\/v1\/sandboxes(?:\?|$)/
 const OF_A_NODE = /^\/v1\/nodes\/(?<node>[^/?]+)/
 /** What a host without a lease still answers: nothing that acts for a sandbox. */
 const ALWAYS =
@@ -109,7 +112,11 @@ function findTarget(
 ): Promise<OtherHost | undefined> | undefined {
   // One hop: the host that is asked second decides.
   if (request.headers[HOP_HEADER] !== undefined) return undefined
-  const { url = '', headers } = request
+  const { url = '', headers, method } = request
+  if (method === 'POST' && CREATE.test(url)) {
+    const host = door.placeNew()
+    return host && Promise.resolve(host)
+  }
   const ref =
     findPreview({ url, host: headers.host }, ports.domain)?.sandbox ?? BY_PATH.exec(url)?.groups?.['ref']
   const node = OF_A_NODE.exec(url)?.groups?.['node']

@@ -41,7 +41,10 @@ const cordonNodeRoute: Routes = (app, { nodes }) => {
   app.post(
     '/v1/nodes/:node/cordon',
     {
-      config: { scope: 'admin', errors: ['not_found', 'conflict', 'host_unavailable', 'cluster_unavailable'] },
+      config: {
+        scope: 'admin',
+        errors: ['not_found', 'conflict', 'host_unavailable', 'cluster_unavailable'],
+      },
       schema: {
         operationId: 'cordonNode',
         summary: 'Give a node no new sandboxes, or give it some again',
@@ -59,7 +62,10 @@ const drainNodeRoute: Routes = (app, { nodes }) => {
   app.post(
     '/v1/nodes/:node/drain',
     {
-      config: { scope: 'admin', errors: ['not_found', 'conflict', 'host_unavailable', 'cluster_unavailable'] },
+      config: {
+        scope: 'admin',
+        errors: ['not_found', 'conflict', 'host_unavailable', 'cluster_unavailable'],
+      },
       schema: {
         operationId: 'drainNode',
         summary: 'Move all sandboxes of a node to others',
