@@ -25,6 +25,8 @@ const testSystemPackages = debianPackagesStep({
     ['python3-websockets', '/usr/lib/python3/dist-packages/websockets'],
     ['python3-hatchling', '/usr/lib/python3/dist-packages/hatchling'],
     ['python3-pip', '/usr/lib/python3/dist-packages/pip'],
+    // For the tests of clusters.
+    ['nats-server', 'nats-server'],
     // For the tests of the page.
     ['chromium', 'chromium'],
   ],

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { ServerProcess } from '../server/server-process.ts'
 import { NatsServer } from './nats-server.ts'
 
-export const LEASE_MS = 3_000
+export const LEASE_MS = 4_000
 
 /** One NATS server and some hosts, each a real server in a process of its own. */
 export class TestCluster {

@@ -20,7 +20,10 @@ export class Nodes {
   }
 
   /** Gives the node no new sandboxes; with `cordoned: false`, some again. Needs a key with the scope `admin`. */
-  cordon(node: string, { cordoned, signal, timeoutMs }: CallOptions & { cordoned?: boolean } = {}): Promise<Node> {
+  cordon(
+    node: string,
+    { cordoned, signal, timeoutMs }: CallOptions & { cordoned?: boolean } = {},
+  ): Promise<Node> {
     const path = `/v1/nodes/${encodeURIComponent(node)}/cordon`
     return this.#http.json({ method: 'POST', path, json: { cordoned }, repeatable: true, signal, timeoutMs })
   }

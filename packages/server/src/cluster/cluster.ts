@@ -145,13 +145,16 @@ export class Cluster implements AsyncDisposable {
   }
 
   /** Where a sandbox or a host is: `ref` is an id, or a name with its owner. Throws `host_unavailable`. */
-  async locate(ref: string, owner: string | undefined): Promise<Place> {
+  async locate(
+    ref: string,
+    { owner, isFresh }: { owner: string | undefined; isFresh: boolean },
+  ): Promise<Place> {
     const host = this.hosts.find(ref)
     if (host !== undefined) return { kind: 'elsewhere', host }
-    if (owner === undefined) return await this.takeOver.locate(ref)
+    if (owner === undefined) return await this.takeOver.locate(ref, { isFresh })
     if (this.#options.deps.sandboxes.findNamed(ref, owner) !== undefined) return { kind: 'here' }
     const id = await this.names.find({ name: ref, owner })
-    return id === undefined ? { kind: 'unknown' } : await this.takeOver.locate(id)
+    return id === undefined ? { kind: 'unknown' } : await this.takeOver.locate(id, { isFresh })
   }
 
   /** The host that should make a new sandbox; undefined: this one, unless it is cordoned or has no free memory. */

@@ -90,7 +90,7 @@ export class Replication {
     return await transfer.export(snapshotId, async ({ needs, parts }) => {
       const listed: z.output<typeof snapshotListSchema>['parts'] = []
       for (const part of parts) listed.push({ key: part.key, list: await this.#uploadPart(part) })
-      const list = listNameOf(parts[0]?.key ?? snapshotId)
+      const list = `all-${listNameOf(parts[0]?.key ?? snapshotId)}`
       await depot.putList(list, { parts: listed })
       return { snapshotId, list, createdAt: new Date().toISOString(), needs }
     })

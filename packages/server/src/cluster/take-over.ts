@@ -31,7 +31,6 @@ export interface TakeOverOptions {
 export type Place =
   | { readonly kind: 'here' }
   | { readonly kind: 'unknown' }
-  /** `isForced`: that host must take the sandbox over first. */
   | { readonly kind: 'elsewhere'; readonly host: HostRecord }
 
 /** Brings sandboxes of lost hosts, and those that were given to this host, onto this host. */
@@ -44,10 +43,10 @@ export class TakeOver {
   }
 
   /** Finds where a sandbox is, and brings it here when its host is lost. Throws `host_unavailable`. */
-  async locate(id: string): Promise<Place> {
+  async locate(id: string, { isFresh }: { isFresh: boolean }): Promise<Place> {
     const { deps, directory, hosts, hostId } = this.#options
     if (deps.sandboxes.find(id) !== undefined) return { kind: 'here' }
-    const located = directory.find(id) ?? (await directory.read(id))
+    const located = (isFresh ? undefined : directory.find(id)) ?? (await directory.read(id))
     if (located === undefined) return { kind: 'unknown' }
     const host = hosts.find(located.entry.host)
     if (host !== undefined && host.id !== hostId && hosts.stateOf(host.id) === 'alive')

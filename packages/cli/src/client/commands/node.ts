@@ -5,7 +5,17 @@ import type { Call } from '../call.ts'
 
 export async function listNodes(call: Call): Promise<void> {
   const items = await call.client.nodes.list({ signal: call.signal })
-  const header = ['NODE', 'STATE', 'SANDBOXES', 'FREE MEMORY', 'FREE DISK', 'LOAD', 'VERSION', 'KERNEL', 'ADDRESS']
+  const header = [
+    'NODE',
+    'STATE',
+    'SANDBOXES',
+    'FREE MEMORY',
+    'FREE DISK',
+    'LOAD',
+    'VERSION',
+    'KERNEL',
+    'ADDRESS',
+  ]
   call.printResult({ items }, formatTable([header, ...items.map(rowOf)]))
 }
 

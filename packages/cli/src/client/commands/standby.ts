@@ -2,7 +2,11 @@ import { formatMs } from '../../format/amounts.ts'
 import type { Call } from '../call.ts'
 import { shortName, stateText } from './ls.ts'
 
-export async function standby(call: Call, ref: string, { stored, cluster }: { stored?: boolean; cluster?: boolean }): Promise<void> {
+export async function standby(
+  call: Call,
+  ref: string,
+  { stored, cluster }: { stored?: boolean; cluster?: boolean },
+): Promise<void> {
   const sandbox = await call.sandbox(ref)
   const began = performance.now()
   const work = sandbox.idle({

@@ -132,7 +132,7 @@ function passedHeaders(raw: readonly string[]): string[] {
     .flat()
 }
 
-function unreachable({ id }: OtherHost, cause?: unknown): DormouseError {
+export function unreachable({ id }: OtherHost, cause?: unknown): DormouseError {
   return new DormouseError('host_unavailable', `The sandbox is on host ${id}, which does not answer.`, {
     details: { host: id, retryAfterMs: 1_000 },
     cause,

@@ -8,7 +8,7 @@ import { drainRequest } from '../preview/proxy-request.ts'
 import { requestIds } from '../request-id.ts'
 import type { App } from '../route.ts'
 import type { Services } from '../services.ts'
-import { HOP_HEADER, HostConnections } from './host-connections.ts'
+import { HOP_HEADER, HostConnections, unreachable } from './host-connections.ts'
 
 /** A host of the cluster, as other hosts reach it. */
 export interface OtherHost {
@@ -26,8 +26,11 @@ export interface ClusterDoor {
   /** False: this host must not act for its sandboxes. */
   readonly isHeld: boolean
   isHere(ref: string): boolean
-  /** Where a sandbox is. Brings it here when its host is lost. Throws `host_unavailable`. */
-  locate(ref: string, owner: string | undefined): Promise<Place>
+  /**
+   * Where a sandbox is. Brings it here when its host is lost, or was given to this one. `isFresh`: asks NATS, not what
+   * was heard of. Throws `host_unavailable`.
+   */
+  locate(ref: string, options: { owner: string | undefined; isFresh: boolean }): Promise<Place>
   /** The host that should make a new sandbox; undefined: this one. */
   placeNew(): OtherHost | undefined
   /** `listener` is called when this host must not act for its sandboxes any more. */
@@ -110,22 +113,28 @@ function findTarget(
   { access, ports }: Services,
   door: ClusterDoor,
 ): Promise<OtherHost | undefined> | undefined {
-  // One hop: the host that is asked second decides.
-  if (request.headers[HOP_HEADER] !== undefined) return undefined
+  const isPassedOn = request.headers[HOP_HEADER] !== undefined
   const { url = '', headers, method } = request
   if (method === 'POST' && CREATE.test(url)) {
+    if (isPassedOn) return undefined
     const host = door.placeNew()
     return host && Promise.resolve(host)
   }
   const ref =
     findPreview({ url, host: headers.host }, ports.domain)?.sandbox ?? BY_PATH.exec(url)?.groups?.['ref']
   const node = OF_A_NODE.exec(url)?.groups?.['node']
-  if (node !== undefined && node !== door.hostId) return door.locate(node, undefined).then(hostOf)
+  const one = { isFresh: isPassedOn, owner: undefined }
+  if (node !== undefined && node !== door.hostId) return door.locate(node, one).then(hostOf)
   if (ref === undefined || door.isHere(ref)) return undefined
   const caller = isSandboxId(ref) ? undefined : findCaller(request, access)
   // Without a key a name says nothing, and the answer is the same on every host.
   if (!isSandboxId(ref) && caller === undefined) return undefined
-  return door.locate(ref, caller?.keyId).then(hostOf)
+  return door.locate(ref, { ...one, owner: caller?.keyId }).then((place) => {
+    const host = hostOf(place)
+    // One hop: a sandbox that has moved on meanwhile is found by the next try.
+    if (host !== undefined && isPassedOn) throw unreachable(host)
+    return host
+  })
 }
 
 function hostOf(place: Place): OtherHost | undefined {
