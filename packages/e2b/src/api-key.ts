@@ -3,8 +3,8 @@ import { ApiError } from './http/api-error.ts'
 const PREFIX = 'e2b_'
 
 /**
- * A key of Dormouse in the form that E2B's clients accept, `e2b_` and hexadecimal digits. It is the same key: whoever
- * has one form has the other.
+ * A key of Dormouse in the form that E2B's clients accept, `e2b_` and hexadecimal digits. Both forms
+ * are the same key: each can be computed from the other.
  */
 export function toE2bKey(key: string): string {
   return `${PREFIX}${Buffer.from(key).toString('hex')}`

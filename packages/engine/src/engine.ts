@@ -198,8 +198,8 @@ export interface Engine extends AsyncDisposable {
    */
   snapshotFiles(snapshotId: SnapshotId): SnapshotFiles
   /**
-   * Makes a snapshot of files from a container image. Layers that an earlier image brought are used again, whoever
-   * imported it. Pre: the caller may read what `image` names. On failure no snapshot is left; what has arrived of the
+   * Makes a snapshot of files from a container image. Layers that an earlier image brought are used again, also
+   * those of another key. Pre: the caller may read what `image` names. On failure no snapshot is left; what has arrived of the
    * image is kept for a while, for another try.
    */
   importImage(request: ImportImage): Promise<ImportedImage>

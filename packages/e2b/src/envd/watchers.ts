@@ -32,7 +32,7 @@ export async function* watchDirectory(
   }
 }
 
-/** Events of a watcher that nobody reads are dropped beyond this number. */
+/** Events of a watcher that no client reads are dropped beyond this number. */
 const KEPT_EVENTS = 10_000
 const WATCHERS_PER_SANDBOX = 64
 

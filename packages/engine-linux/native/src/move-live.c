@@ -179,7 +179,7 @@ static bool map_ranges(struct mover *mover, struct live_calls *calls, long fd)
 
 /*
  * Opens the file in the process. Its root inside owns the file and may read it. For other users it is made readable;
- * nobody else runs now. O_NONBLOCK: the process may have another root, with a pipe at this path.
+ * no other process of the burrow runs now. O_NONBLOCK: the process may have another root, with a pipe at this path.
  */
 static long open_inside(struct mover *mover, struct live_calls *calls, uid_t user)
 {

@@ -9,7 +9,7 @@
  *   NAME         the files are called NAME-PID
  *   OWNER        the user and group that owns them
  *   PIECE_BYTES  about how much to move at once
- *   WRITES_AHEAD 1: the disk starts writing at once; 0: nobody waits for the disk
+ *   WRITES_AHEAD 1: the disk starts writing at once; 0: no caller waits for the disk
  *   GUARD        the guard library; only processes that have it loaded are touched
  *   TABLE, FRAME, ENTER   offsets of its symbols
  * It ends when all is moved, or when standard input is closed, after the piece it is at. Lines on standard output:
@@ -27,7 +27,7 @@
 #include "report.h"
 
 #define PROCESSES_MAX 4096
-/* With larger pieces nobody calls the burrow, and the CPUs belong to others as well. */
+/* With larger pieces no call reaches the burrow, and the CPUs belong to others as well. */
 #define URGENT_MAX_BYTES (8u << 20)
 
 static bool is_over(void)

@@ -41,7 +41,7 @@ export interface MoveMemory {
   readonly signal?: AbortSignal | undefined
   /** Calls wait for it, so fewer and longer pauses are better. */
   readonly isSaving?: boolean
-  /** Nobody waits until the memory is on disk. */
+  /** No caller waits until the memory is on disk. */
   readonly isUnsynced?: boolean | undefined
 }
 

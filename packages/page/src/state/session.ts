@@ -3,7 +3,7 @@ import { client, whenSignedOut } from '../client.ts'
 
 type SessionInfo = Awaited<ReturnType<typeof client.session>>
 
-/** `undefined`: not known yet; `null`: nobody is signed in. */
+/** `undefined`: not known yet; `null`: no user is signed in. */
 export const session = signal<SessionInfo | null | undefined>(undefined)
 /** Why the last sign-in failed. */
 export const signInProblem = signal<string | undefined>(undefined)

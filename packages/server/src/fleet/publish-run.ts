@@ -4,7 +4,7 @@ import type { EventFeed } from './event-feed.ts'
 export interface RunChange {
   readonly type: 'run.started' | 'run.finished'
   readonly row: RunRow
-  /** Undefined: its sandbox is gone, and nobody needs to know. */
+  /** Undefined: its sandbox is gone, and no reader needs to know. */
   readonly owner: string | undefined
   readonly journal: Pick<RunJournal, 'get'>
 }
