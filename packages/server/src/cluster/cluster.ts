@@ -144,6 +144,10 @@ export class Cluster implements AsyncDisposable {
     return this.#options.deps.sandboxes.find(ref) !== undefined
   }
 
+  isAlive(hostId: string): boolean {
+    return this.hosts.stateOf(hostId) === 'alive'
+  }
+
   /** Where a sandbox or a host is: `ref` is an id, or a name with its owner. Throws `host_unavailable`. */
   async locate(
     ref: string,

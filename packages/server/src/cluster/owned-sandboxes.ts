@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { settledWithin } from '@dormouse/async'
 import type { Directory, DirectoryEntry, Located, Names, Replica } from '@dormouse/cluster'
 import type { SandboxId } from '@dormouse/contracts'
 import { NameTakenElsewhere } from '../sandbox/sandbox-errors.ts'
@@ -15,6 +16,7 @@ export interface OwnedSandboxesOptions {
 }
 
 const RETRY_MS = 500
+const CLOSE_MS = 3_000
 
 /**
  * The entries of this host in the directory. Writes of one sandbox happen one after the other, and a write that finds
@@ -130,8 +132,9 @@ export class OwnedSandboxes {
       await writing
   }
 
+  /** Waits for writes under way, but not for a NATS that does not answer. */
   async close(): Promise<void> {
-    await Promise.allSettled(this.#writing.values())
+    await settledWithin(Promise.allSettled(this.#writing.values()), CLOSE_MS)
     this.#isClosed = true
   }
 

@@ -55,7 +55,12 @@ export class Replication {
     if (!isPortable(row) || row.state !== 'standby' || this.#waiting.has(row.id) || this.isReplicated(row.id))
       return
     this.#waiting.add(row.id)
-    void this.#untilDone(row.id).finally(() => this.#waiting.delete(row.id))
+    void this.#untilDone(row.id).finally(() => {
+      this.#waiting.delete(row.id)
+      // It may have slept again at the last moment.
+      const now = this.#options.rowOf(row.id)
+      if (now !== undefined && !this.#isClosed) this.schedule(now)
+    })
   }
 
   /** Resolves when the head that the sandbox sleeps at is in the depot. False when it does not sleep any more. */
@@ -75,13 +80,13 @@ export class Replication {
     const { rowOf, log } = this.#options
     while (!this.#isClosed && rowOf(id)?.state === 'standby' && !this.isReplicated(id)) {
       try {
-        await this.replicate(id)
+        if ((await this.replicate(id)) && this.isReplicated(id)) return
       } catch (err) {
         // A snapshot that is gone was replaced by a newer one.
         if (!hasErrorCode(err, 'not_found'))
           log.warn({ sandboxId: id, err }, 'a snapshot is not in the depot yet')
-        await sleep(RETRY_MS, undefined, { ref: false })
       }
+      await sleep(RETRY_MS, undefined, { ref: false })
     }
   }
 

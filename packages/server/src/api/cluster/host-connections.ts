@@ -9,7 +9,7 @@ import { Agent as TlsAgent, request as tlsRequest } from 'node:https'
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { DormouseError } from '@dormouse/contracts'
-import type { OtherHost } from './pass-on.ts'
+import type { ClusterDoor, OtherHost } from './pass-on.ts'
 
 /** Says that another host has passed the request on. It is then served here or refused. */
 export const HOP_HEADER = 'dormouse-hop'
@@ -18,6 +18,8 @@ export const OWNER_HEADER = 'dormouse-host'
 
 const KEPT_MAX = 256
 const CONNECT_TIMEOUT_MS = 5_000
+/** How often hosts with open requests are looked at: a host that was stopped accepts connections and never answers. */
+const CHECK_MS = 500
 const NOT_PASSED = new Set([
   'connection',
   'keep-alive',
@@ -31,21 +33,25 @@ type Refuse = (error: unknown, request: IncomingMessage, response: ServerRespons
 
 /** Connections to the other hosts of the cluster, kept for the next request. Bodies pass through unbuffered. */
 export class HostConnections {
-  readonly #hostId: string
+  readonly #door: Pick<ClusterDoor, 'hostId' | 'isAlive'>
+  readonly #open = new Map<{ destroy: (error: Error) => unknown }, OtherHost>()
+  readonly #checks: NodeJS.Timeout
   readonly #plain = new Agent({ keepAlive: true, maxFreeSockets: KEPT_MAX })
   readonly #tls = new TlsAgent({ keepAlive: true, maxFreeSockets: KEPT_MAX })
 
-  constructor(hostId: string) {
-    this.#hostId = hostId
+  constructor(door: Pick<ClusterDoor, 'hostId' | 'isAlive'>) {
+    this.#door = door
+    this.#checks = setInterval(() => this.#endLost(), CHECK_MS).unref()
   }
 
   close(): void {
+    clearInterval(this.#checks)
     this.#plain.destroy()
     this.#tls.destroy()
   }
 
   request(host: OtherHost, request: IncomingMessage, response: ServerResponse, refuse: Refuse): void {
-    const upstream = this.#open(host, request)
+    const upstream = this.#send(host, request)
     if (upstream === undefined) {
       refuse(unreachable(host), request, response)
       return
@@ -68,7 +74,11 @@ export class HostConnections {
     upstream.on('information', ({ statusCode }) => {
       if (statusCode === 100) response.writeContinue()
     })
-    response.once('close', () => upstream.destroy())
+    this.#open.set(upstream, host)
+    response.once('close', () => {
+      this.#open.delete(upstream)
+      upstream.destroy()
+    })
     request.pipe(upstream)
   }
 
@@ -80,20 +90,30 @@ export class HostConnections {
     const { hostname, port, protocol } = new URL(host.address)
     const to = { host: hostname, port: Number(port) }
     const upstream = protocol === 'https:' ? connectTls({ ...to, servername: hostname }) : connect(to)
+    this.#open.set(upstream, host)
     const end = () => {
+      this.#open.delete(upstream)
       socket.destroy()
       upstream.destroy()
     }
     for (const side of [socket, upstream]) side.on('error', end).on('close', end).setNoDelay(true)
     const lines = pairs(request.rawHeaders).map(([name, value]) => `${name}: ${value}`)
     const first = `${request.method} ${request.url} HTTP/1.1`
-    upstream.write(`${[first, ...lines, `${HOP_HEADER}: ${this.#hostId}`].join('\r\n')}\r\n\r\n`, 'latin1')
+    upstream.write(
+      `${[first, ...lines, `${HOP_HEADER}: ${this.#door.hostId}`].join('\r\n')}\r\n\r\n`,
+      'latin1',
+    )
     if (head.length > 0) upstream.write(head)
     upstream.pipe(socket)
     socket.pipe(upstream)
   }
 
-  #open(host: OtherHost, { method, url, rawHeaders, headers }: IncomingMessage): ClientRequest | undefined {
+  #endLost(): void {
+    for (const [upstream, host] of this.#open)
+      if (!this.#door.isAlive(host.id)) upstream.destroy(new Error('the host is lost'))
+  }
+
+  #send(host: OtherHost, { method, url, rawHeaders, headers }: IncomingMessage): ClientRequest | undefined {
     if (host.address === '') return undefined
     const { hostname, port, protocol } = new URL(host.address)
     const isChunked = headers['transfer-encoding'] !== undefined
@@ -102,7 +122,7 @@ export class HostConnections {
       headers: [
         ...passedHeaders(rawHeaders),
         ...(isChunked ? ['transfer-encoding', 'chunked'] : []),
-        ...[HOP_HEADER, this.#hostId],
+        ...[HOP_HEADER, this.#door.hostId],
       ],
     }
     const opened =

@@ -26,6 +26,8 @@ export interface ClusterDoor {
   /** False: this host must not act for its sandboxes. */
   readonly isHeld: boolean
   isHere(ref: string): boolean
+  /** Whether the host renews its lease. */
+  isAlive(hostId: string): boolean
   /**
    * Where a sandbox is. Brings it here when its host is lost, or was given to this one. `isFresh`: asks NATS, not what
    * was heard of. Throws `host_unavailable`.
@@ -49,11 +51,18 @@ const ALWAYS =
  * returned function when the framework listens.
  */
 export function usePassOn(app: App, services: Services, door: ClusterDoor): () => void {
-  const hosts = new HostConnections(door.hostId)
+  const hosts = new HostConnections(door)
+  const sockets = new Set<Socket>()
+  app.server.on('connection', (socket: Socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
   const newId = requestIds()
   app.addHook('onClose', async () => hosts.close())
   // Clients of streams and terminals must not see more of sandboxes that another host may run now.
-  door.onLost(() => app.server.closeAllConnections())
+  door.onLost(() => {
+    for (const socket of sockets) socket.destroy()
+  })
   const refuse = (error: unknown, request: IncomingMessage, response: ServerResponse) => {
     if (response.headersSent || response.destroyed) return void response.destroy()
     drainRequest(request)
