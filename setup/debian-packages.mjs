@@ -1,15 +1,25 @@
 import { spawnSync } from 'node:child_process'
 import { accessSync } from 'node:fs'
+import { rm, writeFile } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import { hashOf } from './hash-inputs.mjs'
 
+/** Debian starts the services of packages that it installs, unless this program says 101. */
+const SERVICE_POLICY = '/usr/sbin/policy-rc.d'
+
 /**
- * A set-up step that installs packages of Debian.
- * @param {{ id: string, title: string, packages: readonly (readonly [name: string, sign: string])[] }} what
+ * A set-up step that installs packages of Debian. It starts none of their services.
+ * @param {{
+ *   id: string,
+ *   title: string,
+ *   packages: readonly (readonly [name: string, sign: string])[],
+ *   prepare?: () => Promise<void>,
+ * }} what
  *   `sign`: a file or program that shows on other distributions whether the package is installed
+ *   `prepare`: called before missing packages are installed
  * @returns {import('./run-steps.mjs').Step}
  */
-export function debianPackagesStep({ id, title, packages }) {
+export function debianPackagesStep({ id, title, packages, prepare }) {
   return {
     id,
     title,
@@ -17,7 +27,11 @@ export function debianPackagesStep({ id, title, packages }) {
     hint: 'Check the network and the package sources of this machine (try `apt-get update`), then run this again.',
     inputs: () => hashOf(packages),
     isInPlace: () => missingFrom(packages).length === 0,
-    run: (tools) => installMissing(missingFrom(packages), tools),
+    run: async (tools) => {
+      const missing = missingFrom(packages)
+      if (missing.length > 0) await prepare?.()
+      await installMissing(missing, tools)
+    },
   }
 }
 
@@ -42,7 +56,19 @@ async function installMissing(missing, { report, run, signal }) {
   })
   report({ percent: 30, doing: `installing ${missing.join(', ')}` })
   const install = ['install', '--yes', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=300']
-  await run({ argv: ['apt-get', ...install, ...missing], env, onLine, heldFds: [] })
+  await withoutServices(() => run({ argv: ['apt-get', ...install, ...missing], env, onLine, heldFds: [] }))
+}
+
+/** @param {() => Promise<unknown>} work */
+async function withoutServices(work) {
+  // A container has such a program already.
+  const isOurs = !isFileThere(SERVICE_POLICY)
+  if (isOurs) await writeFile(SERVICE_POLICY, '#!/bin/sh\nexit 101\n', { mode: 0o755 })
+  try {
+    await work()
+  } finally {
+    if (isOurs) await rm(SERVICE_POLICY, { force: true })
+  }
 }
 
 /** @param {readonly (readonly [name: string, sign: string])[]} packages */

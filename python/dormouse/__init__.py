@@ -52,7 +52,7 @@ from ._errors import (
 from ._execution import Event, Execution, RunError, Truncated
 from ._fan_out import MapOutcome, RaceEntry
 from ._jobs import Job, JobEvent, JobOrigin, JobRetry, Task, TaskCounts
-from ._network import Denied, FailedLookup, NetworkCounters, NetworkInfo, NetworkReport
+from ._network import ConnectionPolicy, Denied, FailedLookup, NetworkCounters, NetworkInfo, NetworkReport
 from ._ports import Port, PortLink, PortResponse
 from ._process import CommandResult, PtyExit
 from ._result import Result
@@ -152,6 +152,7 @@ __all__ = [
     "CommandResult",
     "Commands",
     "ConflictError",
+    "ConnectionPolicy",
     "Completions",
     "ContextInfo",
     "ContextVariables",

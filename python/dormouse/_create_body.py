@@ -26,6 +26,8 @@ def create_body(
     store_after: Optional[float] = None,
     max_background: Optional[float] = None,
     wake_on_timer: Optional[bool] = None,
+    keep_asleep: Optional[float] = None,
+    wake_on_data: Optional[bool] = None,
     at_memory_limit: Optional[str] = None,
     expires: Optional[Expires] = None,
     memory_bytes: Optional[Size] = None,
@@ -50,6 +52,7 @@ def create_body(
         store_after_ms=milliseconds("store_after", store_after),
         max_background_ms=milliseconds("max_background", max_background),
         wake_on_timer=wake_on_timer,
+        connections=connections_body(keep_asleep, wake_on_data),
         at_memory_limit=at_memory_limit,
         expires=None if expires is None else expires.body(),
         limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files),
@@ -58,6 +61,11 @@ def create_body(
         secrets=secrets,
         ephemeral=ephemeral or None,
     )
+
+
+def connections_body(keep_asleep: Optional[float], wake_on_data: Optional[bool]) -> Optional[dict[str, Any]]:
+    connections = given(keep_asleep_ms=milliseconds("keep_asleep", keep_asleep), wake_on_data=wake_on_data)
+    return connections or None
 
 
 def limits_body(

@@ -20,6 +20,16 @@ def network_body(network: Optional[Network]) -> Optional[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
+class ConnectionPolicy:
+    """What happens to connections to the outside while the sandbox sleeps."""
+
+    # How long they are kept. Then they end.
+    keep_asleep_ms: int
+    # Whether data that arrives on one wakes it.
+    wake_on_data: bool
+
+
+@dataclass(frozen=True)
 class NetworkInfo:
     # public, none or allow
     mode: str

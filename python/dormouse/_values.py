@@ -10,7 +10,7 @@ from ._arguments import milliseconds
 from ._json import decode, decode_all, format_time, given, parse_time
 from ._damage import SandboxDamage, SnapshotDamage
 from ._template_builder import TemplateBuilder
-from ._network import Denied, NetworkCounters, NetworkInfo
+from ._network import ConnectionPolicy, Denied, NetworkCounters, NetworkInfo
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,14 @@ class SandboxInfo:
     state_since: datetime
     limits: Limits
     network: Optional[NetworkInfo] = None
+    connections: Optional[ConnectionPolicy] = None
     name: Optional[str] = None
     # While asleep: `frozen` in memory, or `stored` on disk only.
     tier: Optional[str] = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     expires: Optional[Expires] = None
     volumes: Sequence[VolumeMount] = ()
-    # Names of secrets that it may use.
-    secrets: Sequence[str] = ()
+    secrets: Sequence[str] = ()  # names of those that it may use
     head_snapshot_id: Optional[str] = None
     forked_from: Optional[str] = None
     # The host or the processes of the sandbox died: its state after this time is lost.

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { debianPackagesStep } from '../debian-packages.mjs'
 import { hashOf } from '../hash-inputs.mjs'
@@ -27,10 +28,22 @@ const testSystemPackages = debianPackagesStep({
     ['python3-pip', '/usr/lib/python3/dist-packages/pip'],
     // For the tests of clusters.
     ['nats-server', 'nats-server'],
+    // For the tests of connections that outlive a sleep.
+    ['postgresql', '/usr/lib/postgresql'],
+    // The server is this program under another name; its own package would only add a service.
+    ['redis-tools', 'redis-check-rdb'],
     // For the tests of the page.
     ['chromium', 'chromium'],
   ],
+  prepare: withoutCluster,
 })
+
+/** PostgreSQL's package makes a database that the host would start at every boot. The tests make their own. */
+async function withoutCluster() {
+  const directory = '/etc/postgresql-common/createcluster.d'
+  await mkdir(directory, { recursive: true })
+  await writeFile(join(directory, 'dormouse.conf'), 'create_main_cluster = false\n')
+}
 
 /**
  * The npm packages in `tests/packages`: clients and frameworks of others that the tests run for real.

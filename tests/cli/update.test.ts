@@ -32,6 +32,7 @@ test('create sets the disk limit, and update changes only the named settings', a
       '--ephemeral',
       '--wake-on-timer',
     ],
+    ...['--keep-asleep', '10m', '--wake-on-data'],
   ])
   expect(changed).toMatchObject({
     name: 'box',
@@ -40,16 +41,26 @@ test('create sets the disk limit, and update changes only the named settings', a
     storeAfterMs: 7_200_000,
     maxBackgroundMs: 10_800_000,
     wakeOnTimer: true,
+    connections: { keepAsleepMs: 600_000, wakeOnData: true },
     atMemoryLimit: 'pause',
     metadata: { team: 'red', ring: '1' },
     expires: { idleMs: 604_800_000, action: 'delete' },
     ephemeral: true,
   })
   const undone = await cli.json([
-    ...['update', 'box', '--no-metadata', '--no-expires', '--no-ephemeral', '--no-wake-on-timer'],
+    ...[
+      'update',
+      'box',
+      '--no-metadata',
+      '--no-expires',
+      '--no-ephemeral',
+      '--no-wake-on-timer',
+      '--no-wake-on-data',
+    ],
   ])
   expect(undone).toMatchObject({
     ...{ metadata: {}, ephemeral: false, wakeOnTimer: false, idleTimeoutMs: 3_600_000 },
+    connections: { keepAsleepMs: 600_000, wakeOnData: false },
   })
   expect(undone).not.toHaveProperty('expires')
   expect(await cli.json(['update', 'box', '--no-name'])).not.toHaveProperty('name')

@@ -1,5 +1,7 @@
+import { writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import type { Registry } from './registry.ts'
 
 /** What happens to the blobs of a registry on their way. */
@@ -10,6 +12,8 @@ export interface Fault {
   readonly stallAfterBytes?: number
   /** Sends the client elsewhere for every blob. */
   readonly redirectTo?: string
+  /** Cuts every connection. */
+  readonly isDead?: boolean
   /** Changes the last byte of every blob that has at least this many. */
   readonly damageFromBytes?: number
 }
@@ -21,6 +25,9 @@ export class FaultyRegistry implements AsyncDisposable {
   readonly sent: string[] = []
   /** How many blobs have stalled. */
   stalled = 0
+  /** Bytes of blobs that were sent. */
+  sentBytes = 0
+  readonly #stalled = new Set<ServerResponse>()
   readonly #registry: Registry
   readonly #server: Server
 
@@ -35,8 +42,23 @@ export class FaultyRegistry implements AsyncDisposable {
     return faulty
   }
 
+  /** A registries.conf that lists these as registries without TLS, in the directory of the real one. */
+  static conf(registry: Registry, doors: readonly FaultyRegistry[]): string {
+    const path = join(registry.directory, 'doors.conf')
+    const listed = doors.map(({ host }) => `[[registry]]\nlocation = "${host}"\ninsecure = true\n`)
+    writeFileSync(path, listed.join('\n'))
+    return path
+  }
+
   get host(): string {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  /** Dies: cuts what has stalled, and answers no more. */
+  die(): void {
+    this.fault = { isDead: true }
+    for (const outgoing of this.#stalled) outgoing.destroy()
+    this.#stalled.clear()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -46,6 +68,10 @@ export class FaultyRegistry implements AsyncDisposable {
 
   #pass(incoming: IncomingMessage, outgoing: ServerResponse): void {
     const { method, url: path = '/', headers } = incoming
+    if (this.fault.isDead === true) {
+      outgoing.destroy()
+      return
+    }
     const digest = /\/blobs\/(sha256:[0-9a-f]{64})/.exec(path)?.[1]
     const isBlob = digest !== undefined && method === 'GET'
     if (isBlob && this.fault.redirectTo !== undefined) {
@@ -80,12 +106,14 @@ export class FaultyRegistry implements AsyncDisposable {
       }
       if (stallAfterBytes !== undefined && passed > stallAfterBytes) {
         this.stalled += 1
+        this.#stalled.add(outgoing)
         answer.destroy()
         return
       }
       if (damageFromBytes !== undefined && size >= damageFromBytes && passed === size)
         chunk[chunk.length - 1] = (chunk[chunk.length - 1] ?? 0) ^ 1
       outgoing.write(chunk)
+      if (digest !== undefined) this.sentBytes += chunk.length
     }
     outgoing.end()
     if (digest !== undefined) this.sent.push(digest)

@@ -1,8 +1,11 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { mkdirSync, openSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
+
+const MEBIBYTE = 1024 ** 2
 
 /** One entry of a layer. Without `content` or `link` it is a directory. */
 export interface Entry {
@@ -69,6 +72,8 @@ export interface LayoutOptions {
   /** Lets the configuration lie about the layers. */
   readonly diffIds?: readonly string[]
   readonly compression?: 'gzip' | 'zstd'
+  /** Layers are compressed already. `diffIds` are those of their content. */
+  readonly isCompressed?: boolean
 }
 
 const COMPRESS = {
@@ -76,12 +81,39 @@ const COMPRESS = {
   zstd: (layer: Buffer) => execFileSync('zstd', ['-c'], { input: layer, maxBuffer: 1e9 }),
 }
 
+export interface LargeFile {
+  readonly path: string
+  /** A multiple of a mebibyte. All of it is zeros but the last byte. */
+  readonly bytes: number
+}
+
+/** A layer of one large file, compressed, as a file at `to`. Never all of it is in memory. Returns its diff id. */
+export async function writeLargeLayer(to: string, { path, bytes }: LargeFile): Promise<string> {
+  const hash = createHash('sha256')
+  const pack = spawn('zstd', ['-q', '-c', '-T1'], { stdio: ['pipe', openSync(to, 'w'), 'inherit'] })
+  const write = async (chunk: Buffer) => {
+    hash.update(chunk)
+    if (!pack.stdin.write(chunk)) await once(pack.stdin, 'drain')
+  }
+  await write(header({ path, content: '', size: bytes }))
+  const zeros = Buffer.alloc(MEBIBYTE)
+  for (let at = MEBIBYTE; at < bytes; at += MEBIBYTE) await write(zeros)
+  const last = Buffer.alloc(MEBIBYTE)
+  last.write('x', MEBIBYTE - 1)
+  await write(last)
+  await write(Buffer.alloc(1024))
+  const ended = once(pack, 'exit')
+  pack.stdin.end()
+  await ended
+  return `sha256:${hash.digest('hex')}`
+}
+
 /** Writes an OCI layout. */
 export function writeLayout(
   directory: string,
   layers: readonly Buffer[],
   config: ImageConfig = {},
-  { diffIds = layers.map(digestOf), compression = 'gzip' }: LayoutOptions = {},
+  { diffIds = layers.map(digestOf), compression = 'gzip', isCompressed = false }: LayoutOptions = {},
 ): void {
   mkdirSync(join(directory, 'blobs/sha256'), { recursive: true })
   const put = (content: Buffer, mediaType: string) => {
@@ -97,7 +129,10 @@ export function writeLayout(
     mediaType: MANIFEST,
     config: put(configuration, 'application/vnd.oci.image.config.v1+json'),
     layers: layers.map((layer) =>
-      put(COMPRESS[compression](layer), `application/vnd.oci.image.layer.v1.tar+${compression}`),
+      put(
+        isCompressed ? layer : COMPRESS[compression](layer),
+        `application/vnd.oci.image.layer.v1.tar+${compression}`,
+      ),
     ),
   }
   const index = { schemaVersion: 2, manifests: [put(Buffer.from(JSON.stringify(manifest)), MANIFEST)] }

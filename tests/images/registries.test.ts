@@ -1,19 +1,22 @@
 import { execFileSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
-import { buildTemplate } from '../server/build-template.ts'
+import { buildTemplate, builtTemplate } from '../server/build-template.ts'
 import { ServerProcess } from '../server/server-process.ts'
 import { FaultyRegistry } from './faulty-registry.ts'
-import { makeLayer } from './make-image.ts'
+import { digestOf, makeLayer, writeLargeLayer } from './make-image.ts'
 import { Registry } from './registry.ts'
-import { busyboxLayer, noiseLayer, run } from './test-images.ts'
+import { busyboxLayer, noise, noiseLayer, run } from './test-images.ts'
 
 /** `tester` with the password `secret`. */
 const HTPASSWD = 'tester:$2b$05$SwPw8w4P4Ej/MlTnZl0GgOulP7HcLi.BT.LpOkuOt0kVaA1MBdUwy'
 const MEBIBYTE = 1024 ** 2
+/** 2 GiB take a minute on a busy machine: DORMOUSE_TEST_LARGE=1 asks for them. */
+const LARGE_MEBIBYTES = process.env['DORMOUSE_TEST_LARGE'] === '1' ? 2_048 : 256
 
 /** Every template is started once, which takes long on a busy machine. */
 const MINUTES = 300_000
@@ -37,7 +40,7 @@ beforeAll(async () => {
   writeFileSync(conf, [...insecure, mirrored, strict].join('\n'))
   server = await ServerProcess.start({
     images: { registriesConf: conf },
-    builds: { atOnce: 8, memoryBytes: 512 * MEBIBYTE, diskBytes: 64 * MEBIBYTE },
+    builds: { atOnce: 8, memoryBytes: 512 * MEBIBYTE, diskBytes: 3_072 * MEBIBYTE },
   })
   tenant = (await server.ok('/v1/keys', { json: { name: 'tenant', scopes: ['run', 'read'] } })).key
 })
@@ -109,6 +112,36 @@ test('layers that are compressed with zstd are unpacked', async () => {
   expect((await run(server, { id, key: tenant }, 'cat /z')).stdout).toBe('packed\n')
 })
 
+test(`a layer of ${LARGE_MEBIBYTES} MiB is pulled and unpacked`, async () => {
+  const packed = join(registry.directory, 'large.zst')
+  const bytes = LARGE_MEBIBYTES * MEBIBYTE
+  const diffId = await writeLargeLayer(packed, { path: 'large', bytes })
+  const zstd = { compression: 'zstd', isCompressed: true } as const
+  const base = execFileSync('zstd', ['-c'], { input: busyboxLayer, maxBuffer: 1e9 })
+  const image = registry.push(
+    'large:1',
+    [base, readFileSync(packed)],
+    { Env: ['PATH=/bin'] },
+    { ...zstd, diffIds: [digestOf(busyboxLayer), diffId] },
+  )
+  expect((await build({ name: 'large', image }, server.key)).error).toBeUndefined()
+  const { id } = await server.ok('/v1/sandboxes', { json: { template: 'large' } })
+  const code = `stat -c %s /large; dd if=/large bs=1 skip=${bytes - 1} count=1 2>/dev/null`
+  expect((await run(server, { id, key: server.key }, code)).stdout).toBe(`${bytes}\nx`)
+  await server.ok(`/v1/sandboxes/${id}`, { method: 'DELETE' })
+  await server.ok('/v1/templates/large', { method: 'DELETE' })
+})
+
+/** Complete blobs in the directories of pulls. Layers that are here already are placeholders without content. */
+function arrivedBlobs(): string[] {
+  const { pullsDir } = server.factory.layout
+  const layouts = existsSync(pullsDir) ? readdirSync(pullsDir).map((name) => join(pullsDir, name)) : []
+  return layouts
+    .map((path) => join(path, 'layout/blobs/sha256'))
+    .flatMap((path) => (existsSync(path) ? readdirSync(path).map((name) => join(path, name)) : []))
+    .filter((path) => statSync(path).blocks > 0)
+}
+
 describe('a registry that breaks', () => {
   test('in the middle of a layer fails the pull, and the next one works', async () => {
     const image = pushLarge('cut')
@@ -117,6 +150,28 @@ describe('a registry that breaks', () => {
     expect(broken).toMatchObject({ state: 'failed', error: expect.stringMatching(/EOF|reset|closed/) })
     faulty.fault = {}
     expect(await build({ name: 'cut', image })).toMatchObject({ state: 'ready' })
+  })
+
+  test('when some layers have arrived fails the pull, and the next one fetches only the others', async () => {
+    const names = ['a', 'b', 'c', 'd'].map((name) => `midway-${name}`)
+    const small = names.map((name) => makeLayer([{ path: name, content: noise(name, 8) }]))
+    const large = makeLayer([{ path: 'midway-large', content: noise('midway-large', 32) }])
+    registry.push('midway:1', [busyboxLayer, ...small, large], { Env: ['PATH=/bin'] })
+    const image = `${faulty.host}/midway:1`
+    faulty.fault = { stallAfterBytes: 20 * 32_768 }
+    await server.ok('/v1/templates', { json: { name: 'midway', image }, key: tenant })
+    // Files get these names when they are complete. The layer of busybox may be here from another test.
+    await expect.poll(() => arrivedBlobs().length, { timeout: 60_000 }).toBeGreaterThanOrEqual(names.length)
+    await expect.poll(() => faulty.stalled, { timeout: 60_000 }).toBeGreaterThan(0)
+    faulty.die()
+    expect(await builtTemplate(server, 'midway', tenant)).toMatchObject({ state: 'failed' })
+    faulty.fault = {}
+    faulty.sentBytes = 0
+    expect(await build({ name: 'midway', image })).toMatchObject({ state: 'ready' })
+    const largeBytes = gzipSync(large, { level: 1 }).length
+    expect(faulty.sentBytes).toBeGreaterThanOrEqual(largeBytes)
+    // The configuration, which is small, comes again.
+    expect(faulty.sentBytes).toBeLessThan(largeBytes + 10_000)
   })
 
   test('and is gone fails the pull, which works when the registry is back', async () => {

@@ -39,14 +39,19 @@ export const busybox: readonly Entry[] = [
 
 export const busyboxLayer = makeLayer(busybox)
 
-/** A layer of a megabyte that hardly compresses. Every name has its own content. */
-export function noiseLayer(name: string): Buffer {
+/** So many times 32 KiB that hardly compress. Every name has its own content. */
+export function noise(name: string, pieces: number): Buffer {
   let block = createHash('sha256').update(name).digest()
-  const blocks = Array.from({ length: 32_768 }, () => {
+  const blocks = Array.from({ length: pieces * 1_024 }, () => {
     block = createHash('sha256').update(block).digest()
     return block
   })
-  return makeLayer([{ path: name, content: Buffer.concat(blocks) }])
+  return Buffer.concat(blocks)
+}
+
+/** A layer of a megabyte that hardly compresses. */
+export function noiseLayer(name: string): Buffer {
+  return makeLayer([{ path: name, content: noise(name, 32) }])
 }
 
 /** Compiles a C program: statically with the host's libc, or against musl. */

@@ -92,6 +92,7 @@ export function wanted(change: Partial<CreateSandbox> = {}): CreateSandbox {
     storeAfterMs: 60_000,
     maxBackgroundMs: 86_400_000,
     wakeOnTimer: false,
+    connections: { keepAsleepMs: 3_600_000, wakeOnData: false },
     atMemoryLimit: 'kill',
     expires: undefined,
     ephemeral: false,

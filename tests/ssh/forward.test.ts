@@ -1,4 +1,5 @@
 import { type ChildProcess, execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { promisify } from 'node:util'
@@ -90,6 +91,32 @@ describe('ports over SSH', () => {
     expect((await talk(count, Buffer.alloc(5 * MIB))).toString()).toBe(String(5 * MIB))
     const sent = Buffer.alloc(20 * MIB, 'some text, ')
     expect(sha256(await talk(echo, sent))).toBe(sha256(sent))
+    await end(child)
+  })
+
+  test('-L continues while the sandbox sleeps: what the client sends wakes it, and no byte is lost', async () => {
+    const echo = await freePort()
+    const child = await forwarding(echo, ['-L', `${echo}:localhost:8002`])
+    const socket = connect({ port: echo, host: '127.0.0.1', allowHalfOpen: true })
+    const heard: Buffer[] = []
+    let heardBytes = 0
+    socket.on('data', (piece) => {
+      heard.push(piece)
+      heardBytes += piece.length
+    })
+    const sent: Buffer[] = []
+    for (const tier of ['stored', 'frozen', 'stored']) {
+      const piece = randomBytes(MIB)
+      sent.push(piece)
+      socket.write(piece)
+      await expect.poll(() => heardBytes, { timeout: 30_000 }).toBe(sent.length * MIB)
+      await bench.server.ok('/v1/sandboxes/box/standby', { json: { tier } })
+      expect((await bench.server.ok('/v1/sandboxes/box')).state).toBe('standby')
+    }
+    socket.end(randomBytes(0))
+    await bench.server.ok('/v1/sandboxes/box/resume', { json: {} })
+    await once(socket, 'close')
+    expect(sha256(Buffer.concat(heard))).toBe(sha256(Buffer.concat(sent)))
     await end(child)
   })
 

@@ -166,6 +166,13 @@ export const broken: Record<string, Rule> = {
   'the environment is read in the config only': ({ path, text }) =>
     isScript(path) && !ENV_ALLOWED.test(path) && text.includes(ENV) ? [path] : [],
 
+  'the Python kernel runs on Python 3.9': ({ path, text }) => {
+    if (!/^packages\/guest\/python\/dormouse_(kernel\/.*|immortal)\.py$/.test(path)) return []
+    const isEvaluated = !text.includes('from __future__ import annotations')
+    const newer = isEvaluated ? /isinstance\(.* \| |(:|->) [\w.[\], ]+ \| \w/ : /isinstance\(.* \| /
+    return newer.test(text) ? [path] : []
+  },
+
   'no file is named after what it is not': ({ path }) => (BANNED_NAMES.test(path) ? [path] : []),
 
   'index files list what they export': ({ path, text }) =>

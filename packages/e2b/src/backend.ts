@@ -110,6 +110,7 @@ export interface PolicyDefaults {
   readonly storeAfterMs: number
   readonly maxBackgroundMs: number
   readonly network: Network
+  readonly connections: SandboxAnswer['connections']
 }
 
 export interface CreateRequest extends PolicyDefaults {

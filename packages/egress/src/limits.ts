@@ -12,6 +12,14 @@ export const CONNECTIONS_MAX = 4096
  */
 export const GATE_BACKLOG = 512
 
+/**
+ * What is in flight when a sandbox falls asleep, in memory until it wakes. A connection on which nothing flows takes
+ * 100 bytes. Connections that do not fit end.
+ */
+export const KEPT_MAX_BYTES_PER_SANDBOX = 32 * 1024 ** 2
+/** For all sandboxes. */
+export const KEPT_MAX_BYTES = 256 * 1024 ** 2
+
 /** Enough for the other side of the world and three lost packets. */
 export const DIAL_TIMEOUT_MS = 20_000
 /** No byte in either direction. Routers in between have forgotten the connection by then. */

@@ -38,7 +38,7 @@ import { prepareGuestTools } from './guest-tools.ts'
 import { explainFullDisk } from './host/explain-full-disk.ts'
 import { FailureLog } from './host/failure-log.ts'
 import { makeDirectories } from './host/make-directories.ts'
-import { findGateAddon } from './network/gate-addon.ts'
+import { findGateAddon, gateAddon } from './network/gate-addon.ts'
 import { importImage } from './oci/import-image.ts'
 import { adoptBurrows } from './snapshot/adopt-burrows.ts'
 import { checkListedPart, listParts, verifyStored } from './snapshot/check-stored.ts'
@@ -95,6 +95,7 @@ interface LinuxEngineParts {
 export class LinuxEngine implements Engine {
   readonly name = 'linux'
   readonly capabilities: EngineCapabilities
+  readonly endAddon = gateAddon
   readonly #parts: LinuxEngineParts
   readonly #burrows = new Set<LinuxBurrow>()
   /** Every burrow that this engine ever held: the files of one that has ended by itself can still be saved. */
@@ -261,9 +262,8 @@ export class LinuxEngine implements Engine {
   }
 
   async deleteVolume(volumeId: VolumeId): Promise<void> {
-    const user = [...this.#burrows].find(({ record }) =>
-      record.volumes.some((mount) => mount.volumeId === volumeId),
-    )
+    const mounts = ({ record }: LinuxBurrow) => record.volumes.some((mount) => mount.volumeId === volumeId)
+    const user = [...this.#burrows].find(mounts)
     if (user !== undefined)
       throw new DormouseError('in_use', `The volume ${volumeId} is mounted in ${user.sandboxId}.`)
     await this.#volumes.delete(volumeId)

@@ -9,6 +9,7 @@ import type {
 import type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
 import type { ImportedImage, ImportImage, ProgramSettings } from './engine-images.ts'
 import type { EngineFailureKind } from './engine-log.ts'
+import type { Gate, GateKeeper, OpenEnd, ParkedConnections } from './gate.ts'
 import type { Guest, SnapshotFiles } from './guest.ts'
 import type { Measurement, StopAt, StorageReport } from './measurement.ts'
 import type { SnapshotTransfer } from './snapshot-transfer.ts'
@@ -23,23 +24,6 @@ export interface EngineCapabilities {
   readonly limits: { readonly memory: boolean; readonly cpu: boolean; readonly pids: boolean }
   /** Burrows have gates; without a gate a burrow reaches nothing outside. */
   readonly network: boolean
-}
-
-/**
- * The only way out of a burrow: sockets of this process inside it. The caller that opens the gate owns both descriptors
- * and closes them, even after the burrow has ended: `net.Server.listen({ fd })`, `dgram.Socket.bind({ fd })`.
- */
-export interface Gate {
-  /**
-   * A listening socket. Every connection that a process inside makes to an address other than the burrow's own arrives
-   * here; the local address of an accepted socket is the one that was asked for. Where the host has IPv6, an IPv4
-   * address looks like `::ffff:192.0.2.1`.
-   */
-  readonly tcp: number
-  /** Receives the datagrams sent to the resolver inside, 198.18.0.1 port 53. */
-  readonly dns: number
-  /** Post: new connections are refused. Accepted connections continue. May be called again. */
-  close(): void
 }
 
 export interface CreateBurrow {
@@ -122,9 +106,14 @@ export interface Burrow extends AsyncDisposable {
    * Opens the gate. No burrow has an open gate at first, neither a new nor a restored nor an adopted one.
    * Pre: `capabilities.network` (`host_unsupported`), no other gate of the burrow is open (`conflict`), no process
    * inside uses the resolver's port (`in_use`). A process that continues from a snapshot finds its connections to the
-   * outside closed.
+   * outside closed, except those that `keeper` kept.
    */
-  openGate(): Promise<Gate>
+  openGate(keeper?: GateKeeper): Promise<Gate>
+  /**
+   * The ends of the connections in `RestoreOptions.connections`, as far as they could continue. The caller owns them;
+   * a second call returns none. Nothing is lost while they wait, and they end with the burrow.
+   */
+  takeEnds(): readonly OpenEnd[]
   /**
    * Ends every process and removes everything of the burrow: mounts, cgroups, files.
    * Post: nothing of it is left on the host. May be called again.
@@ -141,6 +130,11 @@ export interface Engine extends AsyncDisposable {
   readonly failures: ReadonlyMap<EngineFailureKind, number>
   /** Sends snapshots to other hosts. Absent when this engine cannot. */
   readonly transfer?: SnapshotTransfer | undefined
+  /**
+   * Path of an addon with which a thread of this process takes its ends of connections out of burrows, and puts them
+   * back: see `GateKeeper`. Undefined when connections cannot outlive their burrow here.
+   */
+  readonly endAddon?: string | undefined
 
   /**
    * Pre: the template exists (`template_not_found`), limits and env are within bounds (`invalid_argument`), the volumes
@@ -257,6 +251,8 @@ export interface SavedBurrow {
    * has ended.
    */
   readonly resumeError?: unknown
+  /** The connections that a restore of this snapshot, for the same sandbox, can continue; see `GateKeeper`. */
+  readonly connections?: ParkedConnections
 }
 
 export interface ForkedBurrow {
@@ -271,6 +267,8 @@ export interface ForkedBurrow {
    * ended.
    */
   readonly resumeError?: unknown
+  /** As in `SavedBurrow`. The parent continues them. */
+  readonly connections?: ParkedConnections
 }
 
 export interface Snapshot {
@@ -359,6 +357,8 @@ export interface RestoreOptions {
    * much further. False by default: the monotonic clock and timers stood still.
    */
   readonly passTime?: boolean
+  /** What saving this snapshot returned. Each connection may continue in one burrow only. */
+  readonly connections?: ParkedConnections | undefined
   readonly signal?: AbortSignal
 }
 

@@ -341,13 +341,24 @@ export interface ListeningPort {
 }
 
 /** TCP ports on the loopback inside. */
+/** A connection of this process to a port inside. */
+export interface PortConnection extends Duplex {
+  /**
+   * True: the caller closes it when the burrow ends. A snapshot does not, because the caller's `GateKeeper` parks it
+   * with the connections of the gate. False by default.
+   */
+  outlives?: boolean
+  /** Whether its end is out of the burrow. Nothing is lost meanwhile. The event `parked` says when that begins. */
+  isParked?: boolean
+}
+
 export interface GuestPorts {
   /**
    * Connects to the process that listens there, at 127.0.0.1 before ::1. Each side can end its half alone, and waits
-   * for the other to read. Throws `port_closed` when nothing listens. Ends with an error when the sandbox is saved:
-   * this end is not in the snapshot. Aborting `signal` resets it at any time.
+   * for the other to read. Throws `port_closed` when nothing listens. Ends with an error when the sandbox is saved,
+   * unless it `outlives` that: this end is not in the snapshot. Aborting `signal` resets it at any time.
    */
-  connect(port: number, options?: { signal?: AbortSignal }): Promise<Duplex>
+  connect(port: number, options?: { signal?: AbortSignal }): Promise<PortConnection>
   /** Waits until a process listens, without connecting. Throws `port_closed` when none does in that time. */
   wait(port: number, options: { timeoutMs: number; signal?: AbortSignal }): Promise<ListeningPort>
   /** Sorted by port, then by address. */

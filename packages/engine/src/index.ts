@@ -9,7 +9,6 @@ export type {
   EngineCapabilities,
   ForkedBurrow,
   ForkOptions,
-  Gate,
   LimitRestore,
   LostBurrow,
   PartCheck,
@@ -29,6 +28,7 @@ export type {
   ProgramSettings,
 } from './engine-images.ts'
 export type { EngineFailureKind, Log } from './engine-log.ts'
+export type { Gate, GateKeeper, OpenEnd, ParkedConnections, ParkedEnd } from './gate.ts'
 export type {
   BackgroundProcess,
   ByteSource,
@@ -51,6 +51,7 @@ export type {
   GuestVariables,
   ListeningPort,
   OpenFile,
+  PortConnection,
   ProcessConnection,
   ProcessExit,
   ProcessInfo,

@@ -1,8 +1,7 @@
 import type { Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
 import { onAbort, settledWithin } from '@dormouse/async'
 import { DormouseError, hasErrorCode } from '@dormouse/contracts'
-import type { Guest, GuestInfo } from '@dormouse/engine'
+import type { Guest, GuestInfo, PortConnection } from '@dormouse/engine'
 import type { Channel } from './channel.ts'
 import { checkGuestInfo } from './check-answers.ts'
 import { AgentConnection } from './connection.ts'
@@ -18,7 +17,7 @@ export interface AgentClientOptions {
   /** Makes a connected socket to the agent. */
   readonly connect: () => Promise<Socket>
   /** Connects to a port inside, without the agent. See `GuestPorts.connect`. */
-  readonly connectPort?: (port: number, options: { signal?: AbortSignal }) => Promise<Duplex>
+  readonly connectPort?: (port: number, options: { signal?: AbortSignal }) => Promise<PortConnection>
   /** Called when a connection ends that this client did not close. Open calls fail after it has settled. */
   readonly onDisconnect?: () => Promise<void>
   /** Called when no connection can be made, before the call fails. */
@@ -116,7 +115,7 @@ export class AgentClient implements Guest {
     this.#connection?.close()
   }
 
-  async connectPort(port: number, options: { signal?: AbortSignal }): Promise<Duplex> {
+  async connectPort(port: number, options: { signal?: AbortSignal }): Promise<PortConnection> {
     if (this.#closedWith !== undefined) throw this.#closedWith
     if (this.#options.connectPort === undefined)
       throw new DormouseError('host_unsupported', 'Ports of this sandbox cannot be reached.')

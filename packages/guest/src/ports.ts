@@ -1,5 +1,4 @@
-import type { Duplex } from 'node:stream'
-import type { GuestPorts, ListeningPort } from '@dormouse/engine'
+import type { GuestPorts, ListeningPort, PortConnection } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
 import { checkList, checkListeningPort } from './check-answers.ts'
 
@@ -13,7 +12,7 @@ export class AgentPorts implements GuestPorts {
     this.#client = client
   }
 
-  connect(port: number, { signal }: { signal?: AbortSignal } = {}): Promise<Duplex> {
+  connect(port: number, { signal }: { signal?: AbortSignal } = {}): Promise<PortConnection> {
     return this.#client.connectPort(port, signal === undefined ? {} : { signal })
   }
 

@@ -16,7 +16,7 @@ from .._nodes import Moved
 from .._ports import Port
 from .._unset import UNSET, Unset
 from .._values import Expires, Mounts, SandboxInfo, Snapshot
-from .._create_body import NEVER_HINT, create_body, limits_body, snapshot_ref
+from .._create_body import NEVER_HINT, connections_body, create_body, limits_body, snapshot_ref
 from .client import Client, client_of
 from .commands import Commands
 from .files import Files
@@ -42,9 +42,10 @@ class Sandbox(Running, Views, Creatable):
     never), and `store_after` later it is only on disk. Background processes keep it awake for `max_background` after
     its last use (0: never). At its memory limit, Linux kills a process; with `at_memory_limit="pause"` the sandbox is
     saved and sleeps until `update` raises the limit. With `wake_on_timer`, its clocks continue while it sleeps, and it
-    wakes for timers of its processes. `volumes` are `{"/path": "name"}`. `ephemeral` deletes it after an hour without
-    use. `network` is `"public"`, `"none"`, or a list of what it may reach, such as `["pypi.org:443"]`. `secrets` are
-    names of `Client().secrets`.
+    wakes for timers of its processes. Connections to the outside are kept for `keep_asleep` while it sleeps, an hour by
+    default; with `wake_on_data`, data that arrives on one wakes it. `volumes` are `{"/path": "name"}`. `ephemeral`
+    deletes it after an hour without use. `network` is `"public"`, `"none"`, or a list of what it may reach, such as
+    `["pypi.org:443"]`. `secrets` are names of `Client().secrets`.
     """
 
     _delete_on_close: bool
@@ -62,6 +63,8 @@ class Sandbox(Running, Views, Creatable):
         store_after: Optional[float] = None,
         max_background: Optional[float] = None,
         wake_on_timer: Optional[bool] = None,
+        keep_asleep: Optional[float] = None,
+        wake_on_data: Optional[bool] = None,
         at_memory_limit: Optional[str] = None,
         expires: Optional[Expires] = None,
         memory_bytes: Optional[Size] = None,
@@ -88,6 +91,8 @@ class Sandbox(Running, Views, Creatable):
             store_after=store_after,
             max_background=max_background,
             wake_on_timer=wake_on_timer,
+            keep_asleep=keep_asleep,
+            wake_on_data=wake_on_data,
             at_memory_limit=at_memory_limit,
             expires=expires,
             memory_bytes=memory_bytes,
@@ -249,6 +254,8 @@ class Sandbox(Running, Views, Creatable):
         store_after: Optional[float] = None,
         max_background: Optional[float] = None,
         wake_on_timer: Optional[bool] = None,
+        keep_asleep: Optional[float] = None,
+        wake_on_data: Optional[bool] = None,
         at_memory_limit: Optional[str] = None,
         expires: Union[Expires, None, Unset] = UNSET,
         ephemeral: Optional[bool] = None,
@@ -270,6 +277,7 @@ class Sandbox(Running, Views, Creatable):
             store_after_ms=milliseconds("store_after", store_after),
             max_background_ms=milliseconds("max_background", max_background),
             wake_on_timer=wake_on_timer,
+            connections=connections_body(keep_asleep, wake_on_data),
             at_memory_limit=at_memory_limit,
             ephemeral=ephemeral,
             limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files),

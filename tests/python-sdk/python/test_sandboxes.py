@@ -84,6 +84,8 @@ class Lifecycle(unittest.TestCase):
             self.assertIsNone(s.update(expires=None).expires)
             self.assertFalse(changed.wake_on_timer)
             self.assertTrue(s.update(wake_on_timer=True).wake_on_timer)
+            kept = s.update(keep_asleep=60, wake_on_data=True).connections
+            self.assertEqual((kept.keep_asleep_ms, kept.wake_on_data), (60_000, True))
         finally:
             s.delete()
         created = Sandbox.get_or_create("py-lasting", metadata={"a": "b"}, wake_on_timer=True)

@@ -105,6 +105,7 @@ function defineUpdateCommand(program: Command, define: Define): void {
       new Option('--no-ephemeral', 'keep the sandbox until it is deleted'),
       ...policyOptions(),
       new Option('--no-wake-on-timer', 'let timers stand still while the sandbox sleeps'),
+      new Option('--no-wake-on-data', 'let data on its connections wait until the sandbox wakes'),
       new Option('--no-expires', 'keep the sandbox until it is deleted'),
     ],
     load: async () => (await import('./commands/update.ts')).update,

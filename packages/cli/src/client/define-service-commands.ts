@@ -5,8 +5,10 @@ import type { Define } from './program.ts'
 import { serviceOptions } from './service-flags.ts'
 
 /** Flags of `create` that say nothing about a service. */
-const NOT_OF_SERVICES =
-  /^--(snapshot|metadata|idle|store-after|max-background|wake-on-timer|at-memory-limit|expires-after|expires-idle)$/
+const NOT_OF_SERVICES = new Set([
+  ...['--snapshot', '--metadata', '--idle', '--store-after', '--max-background', '--wake-on-timer'],
+  ...['--keep-asleep', '--wake-on-data', '--at-memory-limit', '--expires-after', '--expires-idle'],
+])
 
 /** Commands about services. */
 export function defineServiceCommands(program: Command, define: Define): void {
@@ -29,7 +31,7 @@ function defineDeploy(program: Command, define: Define): void {
       new Option('--start <command>', 'the command that serves (default: what the source says)'),
       new Option('--ready <condition>', 'when it is ready: a port, or the text of an output line'),
       new Option('--image <image>', 'the container image to build on'),
-      ...createOptions().filter(({ long }) => !NOT_OF_SERVICES.test(long ?? '')),
+      ...createOptions().filter(({ long }) => !NOT_OF_SERVICES.has(long ?? '')),
       ...serviceOptions(),
     ],
     load: async () => (await import('./commands/deploy.ts')).deployService,

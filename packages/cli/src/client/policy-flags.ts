@@ -13,6 +13,8 @@ export interface PolicyFlags {
   readonly storeAfter?: number
   readonly maxBackground?: number
   readonly wakeOnTimer?: boolean
+  readonly keepAsleep?: number
+  readonly wakeOnData?: boolean
   readonly atMemoryLimit?: 'kill' | 'pause'
   readonly expiresAfter?: number
   readonly expiresIdle?: number
@@ -43,6 +45,11 @@ export function policyOptions(): Option[] {
       'let clocks continue while the sandbox sleeps, and wake it for timers of its processes',
     ),
     new Option(
+      '--keep-asleep <time>',
+      'how long connections to the outside are kept while the sandbox sleeps; 0 means not at all',
+    ).argParser(durationFlag('--keep-asleep')),
+    new Option('--wake-on-data', 'wake the sandbox when data arrives on such a connection'),
+    new Option(
       '--at-memory-limit <what>',
       'at the memory limit, kill a process, or pause: save the sandbox until the limit is raised',
     ).choices(['kill', 'pause']),
@@ -58,7 +65,7 @@ export function policyOptions(): Option[] {
 /** The fields of the API. */
 export function toPolicy(flags: PolicyFlags) {
   const { memory, cpus, pids, disk, files, idle, storeAfter, maxBackground, wakeOnTimer } = flags
-  const { atMemoryLimit, expiresAfter, expiresIdle } = flags
+  const { atMemoryLimit, keepAsleep, wakeOnData, expiresAfter, expiresIdle } = flags
   const expires = omitUndefinedOrNone({ afterMs: expiresAfter, idleMs: expiresIdle })
   return omitUndefined({
     limits: omitUndefinedOrNone({ memoryBytes: memory, cpus, pids, diskBytes: disk, files }),
@@ -66,6 +73,7 @@ export function toPolicy(flags: PolicyFlags) {
     storeAfterMs: storeAfter,
     maxBackgroundMs: maxBackground,
     wakeOnTimer,
+    connections: omitUndefinedOrNone({ keepAsleepMs: keepAsleep, wakeOnData }),
     atMemoryLimit,
     expires: expires && { ...expires, action: 'delete' as const },
   })

@@ -200,6 +200,7 @@ export {
 export {
   type CreateSandboxBody,
   createSandboxSchema,
+  DEFAULT_CONNECTIONS,
   DEFAULT_TEMPLATE,
   listSandboxesQuery,
   type SandboxAnswer,

@@ -141,6 +141,23 @@ const limitsSchema = z
     ],
   })
 
+/** How long the gate keeps the connections of a sleeping sandbox by default. */
+const DEFAULT_KEEP_ASLEEP_MS = 60 * 60 * 1000
+const MAX_KEEP_ASLEEP_MS = 7 * 24 * 60 * 60 * 1000
+const keepAsleepField = z
+  .int()
+  .min(0)
+  .max(MAX_KEEP_ASLEEP_MS)
+  .describe(
+    'How long connections to the outside are kept while the sandbox sleeps, at most a week. Then they end. 0: they end at every sleep, snapshot and fork.',
+  )
+const wakeOnDataField = z
+  .boolean()
+  .describe('Whether the sandbox wakes when data arrives on such a connection, at most once in ten seconds.')
+
+/** What a sandbox has whose creator does not say. */
+export const DEFAULT_CONNECTIONS = { keepAsleepMs: DEFAULT_KEEP_ASLEEP_MS, wakeOnData: false } as const
+
 export const createSandboxSchema = z
   .strictObject({
     template: nameField.exactOptional().describe(`Default: \`${DEFAULT_TEMPLATE}\`.`),
@@ -178,6 +195,15 @@ export const createSandboxSchema = z
         'While the sandbox sleeps, its clocks and timers continue, and it wakes for the earliest timer, `sleep` or time-out of its processes. Otherwise they stand still.',
       ),
     atMemoryLimit: atMemoryLimitField.default('kill'),
+    connections: z
+      .strictObject({
+        keepAsleepMs: keepAsleepField.default(DEFAULT_KEEP_ASLEEP_MS),
+        wakeOnData: wakeOnDataField.default(false),
+      })
+      .default(DEFAULT_CONNECTIONS)
+      .describe(
+        'Connections to the outside outlive a sleep. Default: kept for an hour, and none wakes the sandbox.',
+      ),
     expires: expiresField.exactOptional(),
     limits: limitsSchema,
     volumes: z
@@ -230,6 +256,13 @@ export const updateSandboxSchema = z
       .exactOptional()
       .describe('Applies from the next sleep on; `false` applies at once.'),
     atMemoryLimit: atMemoryLimitField.exactOptional(),
+    connections: z
+      .strictObject({
+        keepAsleepMs: keepAsleepField.exactOptional(),
+        wakeOnData: wakeOnDataField.exactOptional(),
+      })
+      .exactOptional()
+      .describe('Absent fields stay unchanged. `keepAsleepMs` applies from the next sleep on.'),
     expires: expiresField.nullable().exactOptional().describe('`null`: the sandbox never expires.'),
     ephemeral: z.boolean().exactOptional(),
     network: networkSchema
@@ -275,6 +308,7 @@ export const sandboxSchema = z
     wakeOnTimer: z.boolean().describe('Whether the sandbox wakes for timers of its processes.'),
     wakesAt: timestampField.optional().describe('When a timer wakes the sandbox, while it sleeps.'),
     atMemoryLimit: atMemoryLimitField,
+    connections: z.strictObject({ keepAsleepMs: keepAsleepField, wakeOnData: wakeOnDataField }),
     expires: z
       .strictObject({
         afterMs: z.int().optional(),
@@ -327,6 +361,7 @@ export const sandboxSchema = z
         maxBackgroundMs: 86_400_000,
         wakeOnTimer: false,
         atMemoryLimit: 'kill',
+        connections: DEFAULT_CONNECTIONS,
         ephemeral: false,
         limits: {
           memoryBytes: 1_073_741_824,

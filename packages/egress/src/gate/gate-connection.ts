@@ -6,6 +6,7 @@ import { refused, type Verdict } from '../policy/verdict.ts'
 import { FirstMessageReader, type FirstMessageResult } from './first-message-reader.ts'
 import { type GateContext, ReachesHostError } from './gate-context.ts'
 import type { InterceptedDestination, Interceptor } from './interceptor.ts'
+import type { KeepableConnection } from './parked-ends.ts'
 import { pipeBytes } from './pipe-bytes.ts'
 import { reset } from './reset.ts'
 
@@ -19,7 +20,8 @@ const ENDED = new Error('the connection has ended')
 const NEITHER = refused('neither TLS nor HTTP, so it names no registry')
 
 /** One connection of a sandbox, from its arrival at the gate to its end. */
-export class GateConnection {
+export class GateConnection implements KeepableConnection {
+  isParked = false
   readonly #client: Socket
   readonly #asked: AskedDestination
   readonly #context: GateContext
@@ -52,7 +54,21 @@ export class GateConnection {
       this.#syntheticName === undefined ? context.pins.namesOf(asked.address) : [this.#syntheticName]
     client.on('error', () => this.end())
     client.once('close', () => this.#closeAfter(this.#server))
-    client.setTimeout(IDLE_TIMEOUT_MS, () => this.end())
+    this.#endWhenIdle(client)
+  }
+
+  get client(): Socket {
+    return this.#client
+  }
+
+  get keepable(): KeepableConnection {
+    return this
+  }
+
+  /** What the program inside had sent still arrives, and the server sees an orderly end. */
+  abandon(): void {
+    if (this.#client.readableEnded && this.#takenBy === undefined) this.#client.destroy()
+    else this.end()
   }
 
   /** Never rejects: the client sees every failure as a reset. */
@@ -252,12 +268,19 @@ export class GateConnection {
     this.#server = server
     server.on('error', () => this.#server === server && this.end())
     server.once('close', () => this.#server === server && this.#closeAfter(this.#client))
-    server.setTimeout(IDLE_TIMEOUT_MS, () => this.end())
+    this.#endWhenIdle(server)
     // The policy or the host's addresses may have changed in the meantime.
     const verdict = this.judge(this.#context.policy())
     if (!verdict.allowed) return this.#deny(verdict.reason)
-    const { counters } = this.#context
-    pipeBytes({ from: server, to: this.#client, onBytes: (count) => counters.add('bytesIn', count) })
+    const { counters, onDataAsleep } = this.#context
+    pipeBytes({
+      from: server,
+      to: this.#client,
+      onBytes: (count) => {
+        counters.add('bytesIn', count)
+        if (this.isParked) onDataAsleep()
+      },
+    })
     if (this.#reader === undefined || this.#firstMessage !== undefined) this.#pipeOut(server)
   }
 
@@ -271,6 +294,15 @@ export class GateConnection {
         if (this.#context.isFenced()) this.end()
         return !this.#hasEnded
       },
+    })
+  }
+
+  #endWhenIdle(socket: Socket): void {
+    socket.setTimeout(IDLE_TIMEOUT_MS)
+    socket.on('timeout', () => {
+      // Time passes for a sleeping sandbox only by its own policy.
+      if (this.isParked) socket.setTimeout(socket.timeout ?? IDLE_TIMEOUT_MS)
+      else this.end()
     })
   }
 

@@ -23,6 +23,8 @@ export interface GateContext {
   readonly interceptor: Interceptor | undefined
   /** Takes plain HTTP connections that are allowed by name. */
   readonly relay: Interceptor
+  /** Data for the sandbox has arrived on a connection that waits for its next burrow. */
+  readonly onDataAsleep: () => void
   readonly onDenial: (denial: { name?: string; address: string; port: number; reason: string }) => void
 }
 

@@ -4,8 +4,8 @@ import { GATE_BACKLOG } from '../limits.ts'
 import { serveTcp } from '../names/serve-tcp.ts'
 import { serveUdp } from '../names/serve-udp.ts'
 import { canonicalAddress } from '../policy/address.ts'
-import type { CompiledPolicy } from '../policy/compiled-policy.ts'
 import { type AskedDestination, GateConnection } from './gate-connection.ts'
+import type { GateClient, GateConnections } from './gate-connections.ts'
 import type { GateContext } from './gate-context.ts'
 import { reset } from './reset.ts'
 
@@ -17,6 +17,8 @@ export interface GateDescriptors {
 
 export interface GateOptions {
   readonly context: GateContext
+  /** Of the sandbox. Those that arrive are added. */
+  readonly connections: GateConnections
   readonly answer: (packet: Buffer, transport: 'udp' | 'tcp') => Promise<Buffer | undefined>
   /**
    * Takes a slot for one more connection. Returns a function that releases the slot, or the reason why there is none.
@@ -29,17 +31,9 @@ export interface GateOptions {
 
 const DNS_PORT = 53
 
-interface GateClient {
-  open?(): Promise<void>
-  end(): void
-  recheck?: GateConnection['recheck']
-}
-
-/** The server's sockets inside one burrow, and the connections that arrived there. */
+/** The server's sockets inside one burrow. */
 export class Gate {
   readonly #options: GateOptions
-  /** With the function that releases its slot. */
-  readonly #connections = new Map<GateClient, () => void>()
   readonly #server: Server
   #dns: UdpSocket | undefined
   #isClosed = false
@@ -66,20 +60,15 @@ export class Gate {
     throw failed.reason
   }
 
-  recheck(policy: CompiledPolicy, haveSecretsChanged: boolean): void {
-    for (const connection of this.#connections.keys()) connection.recheck?.(policy, haveSecretsChanged)
-  }
-
-  /** Resolves when both sockets are closed and every connection has ended. */
+  /** Resolves when both sockets are closed and every connection has ended, except those that are parked. */
   async close(): Promise<void> {
     this.#isClosed = true
-    for (const connection of [...this.#connections.keys()]) connection.end()
+    this.#options.connections.leaveBurrow()
     const dns = this.#dns
     this.#dns = undefined
-    await Promise.all([
-      new Promise<void>((resolve) => this.#server.close(() => resolve())),
-      dns === undefined ? undefined : new Promise<void>((resolve) => dns.close(resolve)),
-    ])
+    // Closes the listener at once; its callback would wait for connections that are parked.
+    this.#server.close(() => {})
+    if (dns !== undefined) await new Promise<void>((resolve) => dns.close(resolve))
   }
 
   #listen(fd: number): Promise<void> {
@@ -99,7 +88,8 @@ export class Gate {
       reset(client)
       return
     }
-    const { onDenial } = this.#options.context
+    const { context, connections } = this.#options
+    const { onDenial } = context
     let connection: GateClient | undefined
     const release = this.#options.takeSlot((reason) => {
       onDenial({ ...asked, reason })
@@ -112,29 +102,22 @@ export class Gate {
     }
     // Every address answers DNS over TCP: programs with name servers of their own must not bypass this resolver.
     connection = asked.port === DNS_PORT ? this.#serveNames(client) : this.#open(client, asked)
-    this.#connections.set(connection, release)
+    connections.add(connection, release)
     // After it is registered: a forbidden connection ends at once.
     void connection.open?.()
   }
 
   #open(client: Socket, asked: AskedDestination): GateClient {
-    const connection = new GateConnection(client, asked, this.#options.context, () =>
-      this.#remove(connection),
-    )
+    const { context, connections } = this.#options
+    const connection = new GateConnection(client, asked, context, () => connections.remove(connection))
     return connection
   }
 
   #serveNames(client: Socket): GateClient {
     const connection = { end: () => reset(client) }
-    client.once('close', () => this.#remove(connection))
+    client.once('close', () => this.#options.connections.remove(connection))
     serveTcp(client, (packet) => this.#options.answer(packet, 'tcp'))
     return connection
-  }
-
-  #remove(connection: GateClient): void {
-    const release = this.#connections.get(connection)
-    this.#connections.delete(connection)
-    release?.()
   }
 }
 

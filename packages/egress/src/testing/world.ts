@@ -44,6 +44,7 @@ export class World {
       {
         onDenial: (denial) => this.denials.push(denial),
         onFailedLookup: (failed) => this.failedLookups.push(failed),
+        onDataAsleep: () => {},
       },
       (client) => this.#asked.get(client.remotePort ?? 0),
     )

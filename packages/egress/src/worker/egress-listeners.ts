@@ -11,4 +11,6 @@ export interface FailedLookup {
 export interface EgressListeners {
   readonly onDenial: (denial: Denial) => void
   readonly onFailedLookup: (failed: FailedLookup) => void
+  /** Once for each sleep. */
+  readonly onDataAsleep: (sandboxId: string) => void
 }

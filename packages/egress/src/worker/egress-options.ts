@@ -20,4 +20,6 @@ export interface EgressOptions {
   readonly upstreamCa?: string
   /** Memory of a `SharedDeadline`: when it has passed, nothing goes out any more. Without it there is no deadline. */
   readonly fence?: SharedArrayBuffer
+  /** Path of the addon that lets connections outlive their burrow (`EndAddon`). Without it they end with it. */
+  readonly endAddon?: string
 }

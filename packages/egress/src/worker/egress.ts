@@ -3,6 +3,7 @@ import { DormouseError } from '@dormouse/contracts'
 import { CounterCells, type EgressCounters } from '../gate/counter-cells.ts'
 import type { Denial } from '../gate/denial-collector.ts'
 import type { GateDescriptors } from '../gate/gate.ts'
+import type { OpenEnd, ParkedEnd } from '../gate/parked-ends.ts'
 import { WORKER_RESTART_DELAY_MS } from '../limits.ts'
 import { checkRules } from '../policy/check-rules.ts'
 import type { EgressPolicy } from '../policy/egress-policy.ts'
@@ -38,6 +39,7 @@ export class Egress {
   readonly #known = new Map<string, Known>()
   readonly #listeners = new Set<(denial: Denial) => void>()
   readonly #lookupListeners = new Set<(failed: FailedLookup) => void>()
+  readonly #dataListeners = new Set<(sandboxId: string) => void>()
   #thread: Promise<WorkerThread>
   #isClosed = false
 
@@ -104,6 +106,27 @@ export class Egress {
     await (await this.#thread).ask({ type: 'detach', sandboxId }).catch(ignoreWorkerDied)
   }
 
+  /** See `GateKeeper` of the engine. Ends that are not returned end with their burrow. */
+  async park(sandboxId: string): Promise<readonly ParkedEnd[]> {
+    if (this.#known.get(sandboxId) === undefined) return []
+    const parked = await (await this.#thread).ask({ type: 'park', sandboxId }).catch(ignoreWorkerDied)
+    return (parked ?? []) as readonly ParkedEnd[]
+  }
+
+  async unpark(sandboxId: string): Promise<void> {
+    await (await this.#thread).ask({ type: 'unpark', sandboxId }).catch(ignoreWorkerDied)
+  }
+
+  /** Parked connections continue with these ends, which it owns; those without one are over. */
+  async resume(sandboxId: string, ends: readonly OpenEnd[]): Promise<void> {
+    await (await this.#thread).ask({ type: 'resume', sandboxId, ends }).catch(ignoreWorkerDied)
+  }
+
+  /** Ends the connections that wait for the next burrow. */
+  async endParked(sandboxId: string): Promise<void> {
+    await (await this.#thread).ask({ type: 'end-parked', sandboxId }).catch(ignoreWorkerDied)
+  }
+
   /** The sandbox was deleted: drops its pins and counters. */
   forget(sandboxId: string): void {
     this.#known.delete(sandboxId)
@@ -132,6 +155,11 @@ export class Egress {
     this.#lookupListeners.add(listener)
   }
 
+  /** Data has arrived on a parked connection: once for each sleep of a sandbox. */
+  onDataAsleep(listener: (sandboxId: string) => void): void {
+    this.#dataListeners.add(listener)
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     // A worker that did not start need not be closed.
@@ -148,6 +176,9 @@ export class Egress {
       },
       onFailedLookup: (failed) => {
         for (const listener of this.#lookupListeners) listener(failed)
+      },
+      onDataAsleep: (sandboxId) => {
+        for (const listener of this.#dataListeners) listener(sandboxId)
       },
       onDied: (cause) => this.#restart(cause),
     })
@@ -201,6 +232,6 @@ function closeDescriptors({ tcp, dns }: GateDescriptors): void {
 }
 
 /** The death of the worker has ended all connections anyway. */
-function ignoreWorkerDied(error: unknown): void {
+function ignoreWorkerDied(error: unknown): undefined {
   if (!(error instanceof WorkerDied)) throw error
 }

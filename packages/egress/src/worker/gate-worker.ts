@@ -1,6 +1,9 @@
+import { Socket } from 'node:net'
 import { KeyedMutex } from '@dormouse/async'
 import { CounterCells } from '../gate/counter-cells.ts'
 import type { GateOptions } from '../gate/gate.ts'
+import type { OpenEnd, ParkedEnd } from '../gate/parked-ends.ts'
+import { reset } from '../gate/reset.ts'
 import type { EgressPolicy } from '../policy/egress-policy.ts'
 import type { EgressListeners } from './egress-listeners.ts'
 import type { EgressOptions } from './egress-options.ts'
@@ -47,9 +50,29 @@ export class GateWorker {
     return this.#locks.run(sandboxId, async () => this.#sandboxes.get(sandboxId)?.detach())
   }
 
+  park(sandboxId: string): Promise<readonly ParkedEnd[]> {
+    return this.#locks.run(sandboxId, async () => (await this.#sandboxes.get(sandboxId)?.park()) ?? [])
+  }
+
+  unpark(sandboxId: string): Promise<void> {
+    return this.#locks.run(sandboxId, async () => this.#sandboxes.get(sandboxId)?.unpark())
+  }
+
+  resume(sandboxId: string, ends: readonly OpenEnd[]): Promise<void> {
+    return this.#locks.run(sandboxId, async () => {
+      const sandbox = this.#sandboxes.get(sandboxId)
+      if (sandbox !== undefined) sandbox.resume(ends)
+      else for (const { fd } of ends) reset(new Socket({ fd }))
+    })
+  }
+
+  endParked(sandboxId: string): Promise<void> {
+    return this.#locks.run(sandboxId, async () => this.#sandboxes.get(sandboxId)?.endParked())
+  }
+
   forget(sandboxId: string): Promise<void> {
     return this.#locks.run(sandboxId, async () => {
-      await this.#sandboxes.get(sandboxId)?.detach()
+      await this.#sandboxes.get(sandboxId)?.forget()
       this.#sandboxes.delete(sandboxId)
     })
   }

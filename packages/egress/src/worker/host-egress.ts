@@ -1,10 +1,12 @@
+import { createRequire } from 'node:module'
 import { SharedDeadline } from '@dormouse/async'
 import { Dialer } from '../dial/dialer.ts'
 import { Edge } from '../edge/edge.ts'
 import { HttpRelay } from '../edge/http-relay.ts'
 import { DenialCollector } from '../gate/denial-collector.ts'
+import type { EndAddon } from '../gate/end-addon.ts'
 import type { Interceptor } from '../gate/interceptor.ts'
-import { CONNECTIONS_MAX, CONNECTIONS_MAX_PER_SANDBOX } from '../limits.ts'
+import { CONNECTIONS_MAX, CONNECTIONS_MAX_PER_SANDBOX, KEPT_MAX_BYTES } from '../limits.ts'
 import { Ipv6Route } from '../names/ipv6-route.ts'
 import type { NameSources } from '../names/resolver.ts'
 import { Upstream } from '../names/upstream.ts'
@@ -26,9 +28,13 @@ export class HostEgress {
   readonly connections: ConnectionSlots
   /** Whether this host must not act for its sandboxes: another host may do so now. */
   readonly isFenced: () => boolean
+  readonly endAddon: EndAddon | undefined
+  readonly keptBudget = { leftBytes: KEPT_MAX_BYTES }
   readonly #hostAddresses = new HostAddresses()
 
-  constructor(options: EgressOptions, { onDenial, onFailedLookup }: EgressListeners) {
+  readonly onDataAsleep: EgressListeners['onDataAsleep']
+
+  constructor(options: EgressOptions, { onDenial, onFailedLookup, onDataAsleep }: EgressListeners) {
     this.hostNetwork = new HostNetwork({
       ...options,
       isHostAddress: (address) => this.#hostAddresses.has(address),
@@ -40,12 +46,15 @@ export class HostEgress {
       max: options.maxConnectionsTotal ?? CONNECTIONS_MAX,
       maxPerSandbox: options.maxConnections ?? CONNECTIONS_MAX_PER_SANDBOX,
     })
+    this.endAddon =
+      options.endAddon === undefined ? undefined : createRequire(import.meta.url)(options.endAddon)
     this.interceptor =
       options.ca === undefined
         ? undefined
         : new Edge({ authority: options.ca, upstreamCa: options.upstreamCa, relay: this.relay })
     this.denials = new DenialCollector(onDenial)
     this.onFailedLookup = onFailedLookup
+    this.onDataAsleep = onDataAsleep
     const upstream = new Upstream(options.resolvers === undefined ? {} : { resolvers: options.resolvers })
     const ipv6Route = new Ipv6Route()
     this.sources = {

@@ -9,11 +9,12 @@ function serve(port: MessagePort, options: EgressOptions): void {
   const gateWorker = new GateWorker(options, {
     onDenial: (denial) => tell({ type: 'denial', denial }),
     onFailedLookup: (failed) => tell({ type: 'failed-lookup', failed }),
+    onDataAsleep: (sandboxId) => tell({ type: 'data-asleep', sandboxId }),
   })
 
-  const answer = (request: number, work: Promise<void>) =>
+  const answer = (request: number, work: Promise<unknown>) =>
     void work.then(
-      () => tell({ type: 'done', request }),
+      (value) => tell({ type: 'done', request, value }),
       (error: Error) => tell({ type: 'failed', request, message: error.message }),
     )
 
@@ -25,6 +26,14 @@ function serve(port: MessagePort, options: EgressOptions): void {
         return answer(message.request, gateWorker.change(message.sandboxId, message.policy))
       case 'detach':
         return answer(message.request, gateWorker.detach(message.sandboxId))
+      case 'park':
+        return answer(message.request, gateWorker.park(message.sandboxId))
+      case 'unpark':
+        return answer(message.request, gateWorker.unpark(message.sandboxId))
+      case 'resume':
+        return answer(message.request, gateWorker.resume(message.sandboxId, message.ends))
+      case 'end-parked':
+        return answer(message.request, gateWorker.endParked(message.sandboxId))
       case 'forget':
         return void gateWorker.forget(message.sandboxId)
       case 'host-addresses':

@@ -1,5 +1,6 @@
 import type { Denial } from '../gate/denial-collector.ts'
 import type { GateDescriptors } from '../gate/gate.ts'
+import type { OpenEnd } from '../gate/parked-ends.ts'
 import type { EgressPolicy } from '../policy/egress-policy.ts'
 import type { FailedLookup } from './egress-listeners.ts'
 
@@ -11,7 +12,17 @@ export type ToWorker =
       readonly sandboxId: string
       readonly policy: EgressPolicy
     }
-  | { readonly type: 'detach'; readonly request: number; readonly sandboxId: string }
+  | {
+      readonly type: 'detach' | 'park' | 'unpark' | 'end-parked'
+      readonly request: number
+      readonly sandboxId: string
+    }
+  | {
+      readonly type: 'resume'
+      readonly request: number
+      readonly sandboxId: string
+      readonly ends: readonly OpenEnd[]
+    }
   | { readonly type: 'forget'; readonly sandboxId: string }
   | { readonly type: 'host-addresses'; readonly addresses: readonly string[] }
   | { readonly type: 'report-denials'; readonly request: number }
@@ -31,7 +42,8 @@ export interface AttachMessage {
 
 export type FromWorker =
   | { readonly type: 'ready' }
-  | { readonly type: 'done'; readonly request: number }
+  | { readonly type: 'done'; readonly request: number; readonly value: unknown }
   | { readonly type: 'failed'; readonly request: number; readonly message: string }
   | { readonly type: 'denial'; readonly denial: Denial }
   | { readonly type: 'failed-lookup'; readonly failed: FailedLookup }
+  | { readonly type: 'data-asleep'; readonly sandboxId: string }

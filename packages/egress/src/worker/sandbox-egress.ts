@@ -1,10 +1,13 @@
 import type { Socket } from 'node:net'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { TokenBucket } from '@dormouse/async'
 import type { Destination } from '../dial/dialer.ts'
 import type { CounterCells } from '../gate/counter-cells.ts'
 import { Gate, type GateDescriptors, type GateOptions } from '../gate/gate.ts'
+import { GateConnections } from '../gate/gate-connections.ts'
 import { type GateContext, ReachesHostError } from '../gate/gate-context.ts'
+import type { OpenEnd, ParkedEnd } from '../gate/parked-ends.ts'
 import { reset } from '../gate/reset.ts'
 import { FAILED_LOOKUPS_BURST, FAILED_LOOKUPS_PER_SECOND, QUESTIONS_MAX_PER_SECOND } from '../limits.ts'
 import { Pins } from '../names/pins.ts'
@@ -35,15 +38,18 @@ export class SandboxEgress {
     perSecond: FAILED_LOOKUPS_PER_SECOND,
     burst: FAILED_LOOKUPS_BURST,
   })
+  readonly #connections: GateConnections
   #policy: CompiledPolicy
   #gate: Gate | undefined
   readonly #sandboxId: string
   #tenant: Tenant | undefined
+  #hasDataAsleep = false
 
   constructor(sandboxId: string, counters: CounterCells, host: HostEgress) {
     this.#sandboxId = sandboxId
     this.#host = host
     this.#policy = new CompiledPolicy(NOTHING, host.hostNetwork)
+    this.#connections = new GateConnections(host.endAddon, host.keptBudget)
     const policy = () => this.#policy
     const pins = new Pins()
     const synthetic = new SyntheticAddresses()
@@ -76,6 +82,10 @@ export class SandboxEgress {
       dial: (to, signal) => this.#dial(to, signal),
       connectByName: (name, port) => this.#connectByName(name, port),
       onDenial: (denial) => deny('tcp', denial),
+      onDataAsleep: () => {
+        if (!this.#hasDataAsleep) host.onDataAsleep(sandboxId)
+        this.#hasDataAsleep = true
+      },
     }
   }
 
@@ -87,12 +97,13 @@ export class SandboxEgress {
   ): Promise<void> {
     this.#tenant ??= { sandboxId: this.#sandboxId, owner: policy.owner ?? this.#sandboxId }
     const tenant = this.#tenant
-    const { connections } = this.#host
+    const { connections: slots } = this.#host
     const opening = Gate.open(descriptors, {
       context: this.#context,
+      connections: this.#connections,
       answer: async (packet, transport) =>
         this.#questions.take() === 0 ? this.#resolver.answer(packet, transport) : undefined,
-      takeSlot: (evict) => connections.take(tenant, evict),
+      takeSlot: (evict) => slots.take(tenant, evict),
       ...(destinationOf === undefined ? {} : { destinationOf }),
     })
     // The gate may accept connections before it reports to be open; they must meet the new policy.
@@ -107,14 +118,42 @@ export class SandboxEgress {
   change(policy: EgressPolicy): void {
     const haveSecretsChanged = !isDeepStrictEqual(policy.secrets, this.#policy.secrets)
     this.#policy = new CompiledPolicy(policy, this.#host.hostNetwork)
-    this.#gate?.recheck(this.#policy, haveSecretsChanged)
+    this.#connections.recheck(this.#policy, haveSecretsChanged)
   }
 
+  /** Ends the connections, except those that wait for the next burrow. */
   async detach(): Promise<void> {
     const gate = this.#gate
     this.#gate = undefined
-    this.change(NOTHING)
     await gate?.close()
+    if (!this.#connections.areParked) this.change(NOTHING)
+  }
+
+  /** See `GateKeeper` of the engine. */
+  async park(): Promise<readonly ParkedEnd[]> {
+    // Connections that the kernel has accepted for this thread arrive first.
+    await nextTurn()
+    this.#hasDataAsleep = false
+    return this.#connections.park()
+  }
+
+  unpark(): void {
+    this.#connections.unpark()
+  }
+
+  /** Connections continue in the burrow of the current gate. Those that were parked and have no end there are over. */
+  resume(ends: readonly OpenEnd[]): void {
+    this.#connections.resume(ends)
+  }
+
+  /** Ends the connections that wait for the next burrow. */
+  endParked(): void {
+    this.#connections.endParked()
+  }
+
+  async forget(): Promise<void> {
+    await this.detach()
+    this.#connections.endAll()
   }
 
   async #dial(to: Destination, signal: AbortSignal): Promise<Socket> {

@@ -15,7 +15,7 @@ export interface WorkerThreadOptions extends EgressListeners {
 export class WorkerDied extends Error {}
 
 interface Pending {
-  readonly resolve: () => void
+  readonly resolve: (value: unknown) => void
   readonly reject: (error: Error) => void
 }
 
@@ -39,10 +39,15 @@ export class WorkerThread {
   #died: WorkerDied | undefined
 
   private constructor(
-    { options, onDenial, onFailedLookup, onDied }: WorkerThreadOptions,
+    { options, onDenial, onFailedLookup, onDataAsleep, onDied }: WorkerThreadOptions,
     onReady: () => void,
   ) {
-    this.#worker = new Worker(MAIN, { workerData: options, name: 'egress', execArgv: [] })
+    this.#worker = new Worker(MAIN, {
+      workerData: options,
+      name: 'egress',
+      execArgv: [],
+      trackUnmanagedFds: false,
+    })
     let cause = new Error('the thread ended')
     this.#worker.on('error', (error) => {
       cause = error
@@ -51,6 +56,7 @@ export class WorkerThread {
       if (message.type === 'ready') onReady()
       else if (message.type === 'denial') onDenial(message.denial)
       else if (message.type === 'failed-lookup') onFailedLookup(message.failed)
+      else if (message.type === 'data-asleep') onDataAsleep(message.sandboxId)
       else this.#settle(message)
     })
     this.#exited = new Promise((resolve) => {
@@ -83,7 +89,7 @@ export class WorkerThread {
     return thread
   }
 
-  ask(message: Request): Promise<void> {
+  ask(message: Request): Promise<unknown> {
     return new Promise((resolve, reject) => {
       if (this.#isClosing) throw new DormouseError('internal', 'the egress worker is closed')
       if (this.#died !== undefined) throw this.#died
@@ -111,7 +117,7 @@ export class WorkerThread {
     const pending = this.#pending.get(message.request)
     this.#pending.delete(message.request)
     if (this.#pending.size === 0) this.#worker.unref()
-    if (message.type === 'done') pending?.resolve()
+    if (message.type === 'done') pending?.resolve(message.value)
     else pending?.reject(new DormouseError('internal', `egress: ${message.message}`))
   }
 }

@@ -10,10 +10,12 @@
 #define NAPI_VERSION 8
 #include <node_api.h>
 
+#include "gate-ends-addon.h"
+#include "gate-ends.h"
 #include "gate.h"
 #include "own-thread.h"
 
-enum task { OPEN_GATE, HANG_UP, HOLD, RELEASE, CONNECT_PORT, MAKE_NETWORK, LISTEN, PROBE };
+enum task { OPEN_GATE, HANG_UP, HOLD, RELEASE, CONNECT_PORT, MAKE_NETWORK, LISTEN, MAKE_ENDS, PROBE };
 
 struct call {
     napi_async_work work;
@@ -27,8 +29,21 @@ struct call {
     int connection;
     int network;
     int listener;
+    /* Of HANG_UP and MAKE_ENDS, with the ends that were made; -1 stands for one that could not be. */
+    unsigned char *records;
+    size_t records_size;
+    int *ends;
+    uint32_t ends_count;
     struct failure failure;
 };
+
+static bool make_ends(struct call *call)
+{
+    const struct end_record *record = NULL;
+    while ((record = next_record(call->records, call->records_size, record)) != NULL)
+        call->ends[call->ends_count++] = make_end(record);
+    return true;
+}
 
 static void *run_inside(void *argument)
 {
@@ -41,7 +56,7 @@ static void *run_inside(void *argument)
         call->is_done = open_gate(call->netns, &call->gate, failure);
         break;
     case HANG_UP:
-        call->is_done = hang_up_outside(&call->count, failure);
+        call->is_done = hang_up_outside(call->records, call->records_size, &call->count, failure);
         break;
     case HOLD:
         call->is_done = hold_connections(failure);
@@ -57,6 +72,9 @@ static void *run_inside(void *argument)
         break;
     case LISTEN:
         call->is_done = listen_loopback(call->port, &call->listener, failure);
+        break;
+    case MAKE_ENDS:
+        call->is_done = make_ends(call);
         break;
     case PROBE:
         call->is_done = probe_steering(failure);
@@ -109,8 +127,23 @@ static napi_value describe_result(napi_env env, const struct call *call)
         set_number(env, result, "network", call->network);
     } else if (call->task == LISTEN) {
         set_number(env, result, "listener", call->listener);
+    } else if (call->task == MAKE_ENDS) {
+        napi_value ends, fd;
+        napi_create_array_with_length(env, call->ends_count, &ends);
+        for (uint32_t i = 0; i < call->ends_count; i++) {
+            napi_create_int32(env, call->ends[i], &fd);
+            napi_set_element(env, ends, i, fd);
+        }
+        napi_set_named_property(env, result, "ends", ends);
     }
     return result;
+}
+
+static void free_call(struct call *call)
+{
+    free(call->records);
+    free(call->ends);
+    free(call);
 }
 
 static void complete(napi_env env, napi_status status, void *data)
@@ -125,7 +158,23 @@ static void complete(napi_env env, napi_status status, void *data)
     else
         napi_reject_deferred(env, call->deferred, describe_failure(env, &call->failure));
     napi_delete_async_work(env, call->work);
-    free(call);
+    free_call(call);
+}
+
+/* Copies the records: the work runs on another thread. */
+static bool take_records(napi_env env, napi_value from, struct call *call)
+{
+    void *bytes;
+    size_t size;
+    if (napi_get_buffer_info(env, from, &bytes, &size) != napi_ok)
+        return false;
+    call->records = malloc(size + 1);
+    call->ends = calloc(size / sizeof(struct end_record) + 1, sizeof(*call->ends));
+    if (!call->records || !call->ends)
+        return false;
+    memcpy(call->records, bytes, size);
+    call->records_size = size;
+    return true;
 }
 
 static napi_value start(napi_env env, napi_callback_info info, enum task task)
@@ -153,11 +202,16 @@ static napi_value start(napi_env env, napi_callback_info info, enum task task)
     call->task = task;
     call->netns = netns;
     call->port = (uint16_t)port;
+    if ((task == MAKE_ENDS || (task == HANG_UP && count > 1)) && !(count > 1 && take_records(env, arguments[1], call))) {
+        free_call(call);
+        napi_throw_type_error(env, "EINVAL", "expected a buffer of records");
+        return NULL;
+    }
     if (napi_create_string_utf8(env, "dormouse-gate", NAPI_AUTO_LENGTH, &name) != napi_ok ||
         napi_create_promise(env, &call->deferred, &promise) != napi_ok ||
         napi_create_async_work(env, NULL, name, execute, complete, call, &call->work) != napi_ok ||
         napi_queue_async_work(env, call->work) != napi_ok) {
-        free(call);
+        free_call(call);
         napi_throw_error(env, NULL, "Node cannot start the work");
         return NULL;
     }
@@ -199,6 +253,11 @@ static napi_value listen_call(napi_env env, napi_callback_info info)
     return start(env, info, LISTEN);
 }
 
+static napi_value make_ends_call(napi_env env, napi_callback_info info)
+{
+    return start(env, info, MAKE_ENDS);
+}
+
 static napi_value probe_call(napi_env env, napi_callback_info info)
 {
     return start(env, info, PROBE);
@@ -214,6 +273,11 @@ NAPI_MODULE_INIT()
         {"connectPort", connect_port_call},
         {"makeNetwork", make_network_call},
         {"listenLoopback", listen_call},
+        {"makeEnds", make_ends_call},
+        {"startEnds", start_ends_call},
+        {"parkEnds", park_ends_call},
+        {"reviveEnds", revive_ends_call},
+        {"putEnds", put_ends_call},
         {"probe", probe_call},
     };
     for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {

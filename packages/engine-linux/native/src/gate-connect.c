@@ -22,9 +22,30 @@
  */
 #define BUFFER_BYTES 212992
 
+/*
+ * Where the connections of the server come from: an address that no process inside has, so that a snapshot can tell
+ * them from connections between processes. src/network/addresses.ts has them too.
+ */
+#define SERVER_IPV4 "127.18.0.1"
+#define SERVER_IPV6 "fd64:6f72:6d6f::1"
+
 static bool is_refusal(int error)
 {
     return error == ECONNREFUSED || error == EADDRNOTAVAIL || error == ENETUNREACH || error == EAFNOSUPPORT;
+}
+
+/* The port is chosen when it connects: each program inside can then have as many connections as there are ports. */
+static bool bind_source(int fd, int family)
+{
+    const int on = 1;
+    struct sockaddr_in ipv4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6};
+    inet_pton(AF_INET, SERVER_IPV4, &ipv4.sin_addr);
+    inet_pton(AF_INET6, SERVER_IPV6, &ipv6.sin6_addr);
+    return setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof(on)) == 0 &&
+        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on)) == 0 &&
+        (family == AF_INET ? bind(fd, (const struct sockaddr *)&ipv4, sizeof(ipv4))
+                           : bind(fd, (const struct sockaddr *)&ipv6, sizeof(ipv6))) == 0;
 }
 
 /* Returns -1 and sets errno on failure. */
@@ -32,6 +53,7 @@ static int connect_to(const struct sockaddr *address, socklen_t length)
 {
     const struct timeval patience = {.tv_usec = ANSWER_US};
     const int on = 1, buffer = BUFFER_BYTES;
+    const unsigned int mark = GATE_MARK;
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd == -1)
         return -1;
@@ -39,6 +61,8 @@ static int connect_to(const struct sockaddr *address, socklen_t length)
     if (setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer)) == 0 &&
         setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer)) == 0 &&
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0 &&
+        /* Marked as the gate's connections are: hold_connections holds it while a snapshot is taken. */
+        setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)) == 0 && bind_source(fd, address->sa_family) &&
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) == 0 &&
         /* EINPROGRESS: the time-out of SO_SNDTIMEO has passed, and the connection continues in the background. */
         (connect(fd, address, length) == 0 || errno == EINPROGRESS) &&

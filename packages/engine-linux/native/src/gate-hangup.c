@@ -1,4 +1,4 @@
-/* Ends connections that lead out of a namespace and have no other end any more: those that a snapshot brought back. */
+/* Ends connections that a snapshot brought back, that lead out of the namespace, and that have no other end. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/inet_diag.h>
@@ -11,14 +11,15 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "gate.h"
+#include "gate-ends.h"
 
 #define ALL_STATES 0xfffffu
 /*
  * A TCP_LISTEN socket has no peer. At TCP_CLOSE_WAIT the program has received everything, and the next read returns the
- * end of the stream, not an error.
+ * end of the stream, not an error. A connection that was ended is TCP_CLOSE, and TCP_BOUND_INACTIVE (13) where the
+ * kernel lists sockets that only have a port.
  */
-#define LEFT_ALONE (1u << 10 | 1u << 8)
+#define LEFT_ALONE (1u << 7 | 1u << 8 | 1u << 10 | 1u << 13)
 /* How many connections to collect before ending them. The list must not change while the kernel dumps it. */
 #define ROUND 512
 /*
@@ -28,6 +29,8 @@
 #define ROUNDS_MAX 1024
 
 struct round {
+    const unsigned char *kept;
+    size_t kept_size;
     struct inet_diag_sockid ids[ROUND];
     int count;
 };
@@ -35,7 +38,8 @@ struct round {
 static bool is_own_ipv4(uint32_t network_order)
 {
     uint32_t address = ntohl(network_order);
-    return address == 0 || address >> 24 == 127 || address == 0xc6120002u;
+    /* Connections of the server to ports inside come from 127.18.0.1. */
+    return address == 0 || (address >> 24 == 127 && address != 0x7f120001u) || address == 0xc6120002u;
 }
 
 static bool is_own(int family, const uint32_t *words)
@@ -69,7 +73,17 @@ static void keep(struct round *round, int family, const struct inet_diag_msg *so
 {
     if (round->count == ROUND || socket_found->idiag_family != family || is_own(family, socket_found->id.idiag_dst))
         return;
-    round->ids[round->count++] = socket_found->id;
+    const struct inet_diag_sockid *id = &socket_found->id;
+    const struct seen_inside connection = {
+        .family = family,
+        .own = id->idiag_src,
+        .own_port = ntohs(id->idiag_sport),
+        .other = id->idiag_dst,
+        .other_port = ntohs(id->idiag_dport),
+    };
+    if (has_record(round->kept, round->kept_size, &connection))
+        return;
+    round->ids[round->count++] = *id;
 }
 
 /* Reads the list to its end even when `round` is full: otherwise the next request would read the rest as its answer. */
@@ -111,29 +125,29 @@ static int end(int diag, int family, const struct inet_diag_sockid *id)
     return error == ENOENT ? 0 : error;
 }
 
-static bool hang_up(int diag, int family, int *count, struct failure *failure)
+static bool hang_up(int diag, int family, struct round *round, int *count, struct failure *failure)
 {
-    struct round round;
     for (int i = 0; i < ROUNDS_MAX; i++) {
-        if (!list(diag, family, &round))
+        if (!list(diag, family, round))
             /* A kernel without IPv6 reports ENOENT. */
             return (family == AF_INET6 && errno == ENOENT) || failed(failure, "list connections");
-        for (int j = 0; j < round.count; j++) {
-            errno = end(diag, family, &round.ids[j]);
+        for (int j = 0; j < round->count; j++) {
+            errno = end(diag, family, &round->ids[j]);
             if (errno != 0)
                 return failed(failure, "end a connection (CONFIG_INET_DIAG_DESTROY)");
         }
-        *count += round.count;
+        *count += round->count;
         /* A connection that was ended may be listed a moment longer. Only a full round can hide others. */
-        if (round.count < ROUND)
+        if (round->count < ROUND)
             return true;
     }
     errno = ELOOP;
     return failed(failure, "end connections");
 }
 
-bool hang_up_outside(int *count, struct failure *failure)
+bool hang_up_outside(const unsigned char *kept, size_t kept_size, int *count, struct failure *failure)
 {
+    struct round round = {.kept = kept, .kept_size = kept_size};
     *count = 0;
     int diag = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     if (diag == -1)
@@ -141,7 +155,7 @@ bool hang_up_outside(int *count, struct failure *failure)
     /* The kernel answers during send(2). The time limit protects the server's thread if it ever does not. */
     const struct timeval patience = {.tv_sec = 5};
     bool is_done = setsockopt(diag, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0
-        ? hang_up(diag, AF_INET, count, failure) && hang_up(diag, AF_INET6, count, failure)
+        ? hang_up(diag, AF_INET, &round, count, failure) && hang_up(diag, AF_INET6, &round, count, failure)
         : failed(failure, "limit the wait");
     close(diag);
     return is_done;

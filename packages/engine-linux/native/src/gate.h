@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -24,8 +25,11 @@ bool failed(struct failure *failure, const char *step);
 bool enter_network(int netns, struct failure *failure);
 /* Pre for the following functions except make_network and probe_steering: enter_network succeeded. */
 bool open_gate(int netns, struct gate *gate, struct failure *failure);
-/* Ends the connections that lead out of the namespace; their programs see an ordinary error. `count` is how many. */
-bool hang_up_outside(int *count, struct failure *failure);
+/*
+ * Ends the connections that lead out of the namespace, except those to the ends in the records `kept` (gate-ends.h).
+ * Their programs see an ordinary error. `count` is how many.
+ */
+bool hang_up_outside(const unsigned char *kept, size_t kept_size, int *count, struct failure *failure);
 /*
  * Holds the connections: nothing arrives through them until they are released, however much the server sends. So a
  * snapshot shows them at a single moment. Nothing is lost: TCP sends it again.

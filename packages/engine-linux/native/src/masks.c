@@ -1,6 +1,7 @@
 #include "masks.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/mount.h>
@@ -22,6 +23,42 @@ static const char *const hidden[] = {
 
 static const char *const read_only[] = {"proc/bus", "proc/fs", "proc/irq", "proc/sys", "proc/sysrq-trigger"};
 
+/* What one socket may hold in each direction. More buys nothing on a loopback. */
+#define TCP_BUFFER_MAX_BYTES (1024 * 1024)
+/* What kernels have by default; those that do not show it inside a namespace may have more. */
+#define SOCKET_BUFFER_BYTES 212992
+
+static bool read_numbers(const char *path, int numbers[3])
+{
+    FILE *file = fopen(path, "re");
+    int count = file ? fscanf(file, "%d %d %d", &numbers[0], &numbers[1], &numbers[2]) : 0;
+    if (file)
+        fclose(file);
+    return count > 0;
+}
+
+static int lower(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * A restore fills the queue of a connection through a buffer that has at most twice `socket_max`, whatever the
+ * connection had before. With half of that as the most that the kernel gives by itself, everything fits.
+ */
+static void bound_tcp_buffers(const char *path, const char *socket_max)
+{
+    char text[64];
+    int socket_buffer[3], sizes[3];
+    if (!read_numbers(path, sizes))
+        return;
+    if (!read_numbers(socket_max, socket_buffer))
+        socket_buffer[0] = SOCKET_BUFFER_BYTES;
+    const int most = lower(sizes[2], lower(TCP_BUFFER_MAX_BYTES, socket_buffer[0]));
+    snprintf(text, sizeof(text), "%d %d %d", lower(sizes[0], most), lower(sizes[1], most), most);
+    write_file(path, text);
+}
+
 void write_sysctls(void)
 {
     static const struct { const char *path; const char *value; } sysctls[] = {
@@ -36,6 +73,8 @@ void write_sysctls(void)
     for (size_t i = 0; i < sizeof(sysctls) / sizeof(*sysctls); i++)
         if (access(sysctls[i].path, F_OK) == 0)
             write_file(sysctls[i].path, sysctls[i].value);
+    bound_tcp_buffers("proc/sys/net/ipv4/tcp_rmem", "proc/sys/net/core/rmem_max");
+    bound_tcp_buffers("proc/sys/net/ipv4/tcp_wmem", "proc/sys/net/core/wmem_max");
 }
 
 void set_last_pid(int64_t last_pid)

@@ -6,6 +6,7 @@ import type { Gate, ProgramSettings } from '@dormouse/engine'
 import type { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { BurrowPaths } from '../host/layout.ts'
 import { nativeBuildDir } from '../native-programs.ts'
+import type { BurrowEnds } from '../network/burrow-ends.ts'
 import type { FirstProcess } from '../process/first-process.ts'
 import type { Template } from '../template/template-store.ts'
 import { describeMounts, explainMountFailure } from '../volume/volume-mounts.ts'
@@ -50,6 +51,8 @@ export interface LaunchedBurrow {
   readonly record: BurrowRecord
   /** Opened ahead of need. */
   readonly gate?: Gate | undefined
+  /** Of the connections that continue in this burrow. */
+  readonly ends?: BurrowEnds | undefined
 }
 
 /**

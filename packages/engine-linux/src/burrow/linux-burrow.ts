@@ -10,13 +10,12 @@ import {
   type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
-import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate, ShownDisk } from '@dormouse/engine'
+import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, ShownDisk } from '@dormouse/engine'
 import { AgentClient } from '@dormouse/guest'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import { MemoryPause } from '../cgroup/memory-pause.ts'
 import type { BurrowPaths } from '../host/layout.ts'
-import { BurrowGate } from '../network/burrow-gate.ts'
-import { holdConnections, releaseConnections } from '../network/open-gate.ts'
+import { BurrowConnections, type BurrowConnectionsParts } from '../network/burrow-connections.ts'
 import { PortConnections } from '../network/port-connections.ts'
 import { type FirstProcess, findStopped, isAlive, readEnd, waitForEnd } from '../process/first-process.ts'
 import { connectToAgent } from './agent-socket.ts'
@@ -37,12 +36,9 @@ const WATCH_MS = 500
 /** The usual obstacle, too many open files, is gone by then. */
 const RETRY_MS = 500
 
-interface LinuxBurrowParts {
+interface LinuxBurrowParts extends BurrowConnectionsParts {
   readonly record: BurrowRecord
   readonly paths: BurrowPaths
-  readonly first: FirstProcess
-  /** Opened ahead of need. */
-  readonly gate?: Gate | undefined
 }
 
 export class LinuxBurrow implements Burrow {
@@ -54,10 +50,10 @@ export class LinuxBurrow implements Burrow {
   readonly ended: Promise<BurrowEnd>
   readonly paths: BurrowPaths
   readonly first: FirstProcess
+  readonly connections: BurrowConnections
   readonly #host: Pick<BurrowHost, 'hierarchies' | 'failures'>
   readonly #cgroup: BurrowCgroup
   readonly #memoryPause: MemoryPause
-  readonly #gate: BurrowGate
   readonly #ports: PortConnections
   readonly #shown: ShownLimits
   /** Memory that is being moved. It needs threads that run, so a freeze ends it first. */
@@ -88,12 +84,13 @@ export class LinuxBurrow implements Burrow {
     this.#cgroup = new BurrowCgroup(host.hierarchies, paths.cgroup)
     this.#memoryPause = new MemoryPause(this.#cgroup.memory)
     this.#shown = new ShownLimits(paths.limits, record.limits, { isFresh: record.state === 'starting' })
-    this.#gate = new BurrowGate(first, parts.gate)
+    const fields = { sandboxId: record.sandboxId, burrowId: record.id }
+    this.connections = new BurrowConnections(parts, host.failures, fields)
     this.#ports = new PortConnections(first)
     this.ended = new Promise((resolve) => {
       this.#end = (end) => {
         this.#hasEnded = true
-        this.#gate.closePrepared()
+        this.connections.discard()
         this.#ports.reset()
         resolve(end)
       }
@@ -189,13 +186,17 @@ export class LinuxBurrow implements Burrow {
     this.guest.isHeld = false
   }
 
-  openGate(): Promise<Gate> {
-    return this.#gate.open()
+  openGate(...keeper: Parameters<Burrow['openGate']>): ReturnType<Burrow['openGate']> {
+    return this.connections.openGate(...keeper)
+  }
+
+  takeEnds(): ReturnType<Burrow['takeEnds']> {
+    return this.connections.takeEnds()
   }
 
   /** Whether the server has opened its gate. */
   get hasNetwork(): boolean {
-    return this.#gate.wasRequested
+    return this.connections.hasNetwork
   }
 
   isFrozen(): Promise<boolean> {
@@ -226,7 +227,7 @@ export class LinuxBurrow implements Burrow {
     try {
       // A frozen agent cannot answer.
       await this.thaw()
-      const held = this.#gate.wasEverOpen ? this.#holdConnections() : undefined
+      const held = this.connections.hold()
       const stopped = this.#ports.stop()
       // Waits for `held` also on failure: connections that are held after they were released would stay held.
       await this.guest.quiesce().finally(() => Promise.all([held, stopped]))
@@ -261,14 +262,6 @@ export class LinuxBurrow implements Burrow {
     }
   }
 
-  /** A snapshot without this may be refused by CRIU, which then says why. */
-  async #holdConnections(): Promise<void> {
-    await holdConnections(this.first).catch((error: unknown) => {
-      const fields = { sandboxId: this.sandboxId, burrowId: this.id }
-      this.#host.failures.report('network', error, fields, 'connections of a burrow were not held')
-    })
-  }
-
   #beginSaving(): void {
     if (this.#destroying !== undefined) throw new DormouseError('burrow_ended', 'The burrow was destroyed.')
     if (this.#isSaving)
@@ -285,8 +278,7 @@ export class LinuxBurrow implements Burrow {
    */
   async resumeAfterFailedSave({ areStopped }: { areStopped: boolean }): Promise<void> {
     const stopped = this.#stoppedBefore
-    if (this.#gate.wasEverOpen)
-      await this.#retry(() => releaseConnections(this.first), this.#isSavingOrEnding)
+    await this.#retry(() => this.connections.release(), this.#isSavingOrEnding)
     // Retried even when the next snapshot is requested: it cannot begin before the agent continues.
     const resume = areStopped ? () => this.#continueProcesses(stopped) : () => this.thaw()
     await this.#retry(resume, this.#isEnding)
@@ -358,7 +350,7 @@ export class LinuxBurrow implements Burrow {
 
   release(): void {
     this.#isReleased = true
-    this.#gate.closePrepared()
+    this.connections.discard()
     this.#ports.reset()
     this.guest.close()
   }

@@ -5,9 +5,10 @@ import { listWritten } from '../image/carry-open-files.ts'
 import type { Countdown } from '../image/countdown.ts'
 import { requireSmallDump } from '../image/dump-limits.ts'
 import { readImage } from '../image/image-file.ts'
+import { restoreQueuesSilently } from '../image/inside-connections.ts'
 import { type MapMemory, type MappedImage, mapMemory } from '../image/map-memory.ts'
 import { OpenFiles } from '../image/open-files.ts'
-import { parkOutsideConnections } from '../image/outside-connections.ts'
+import { type OutsideConnections, parkOutsideConnections } from '../image/outside-connections.ts'
 import type { PageMover } from '../image/page-mover.ts'
 import { mendPipes } from '../image/pipes.ts'
 import { refuseLoss } from '../image/refuse-loss.ts'
@@ -16,11 +17,14 @@ import { dropBaseFilters } from '../image/seccomp-filters.ts'
 import { mendSleepingThreads, type SleepingThread } from '../image/sleeping-threads.ts'
 import { taskTimersOf } from '../image/task-timers.ts'
 import { mendTimers, timersOf } from '../image/timers.ts'
+import { restorableQueueBytes } from '../network/restorable-queue.ts'
 import { detachFromVolumes } from '../volume/detach-from-volumes.ts'
 import type { VolumeFile } from '../volume/volume-files.ts'
 
 export interface MendDump {
   readonly sleeps: readonly SleepingThread[]
+  /** The connections to the outside that continue after a restore, by key. */
+  readonly keptKeys: readonly string[]
 }
 
 /**
@@ -54,14 +58,18 @@ export class DumpWork {
   }
 
   /** Fixes what CRIU saves in a form that it would not restore correctly. */
-  async mend({ sleeps }: MendDump): Promise<{ isOutside: boolean; hasWritten: boolean }> {
+  async mend({ sleeps, keptKeys }: MendDump): Promise<OutsideConnections & { hasWritten: boolean }> {
     mendTimers(this.#files.image)
     await mendSleepingThreads(this.#rawDir, sleeps)
     relaxShownLimits(this.#files)
     await mendPipes(this.#rawDir)
     await dropBaseFilters(this.#rawDir)
-    const isOutside = await parkOutsideConnections(this.#rawDir, this.#files.image)
-    return { isOutside, hasWritten: await listWritten(this.#files, this.#rawDir) }
+    await restoreQueuesSilently(this.#rawDir, this.#files.image)
+    const parked = await parkOutsideConnections(this.#rawDir, this.#files.image, {
+      keys: new Set(keptKeys),
+      queueMaxBytes: await restorableQueueBytes(),
+    })
+    return { ...parked, hasWritten: await listWritten(this.#files, this.#rawDir) }
   }
 
   /** All timers that are set. */

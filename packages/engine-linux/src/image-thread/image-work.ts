@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type { VolumeMount } from '@dormouse/engine'
 import type { SnapshotPaths } from '../host/layout.ts'
+import { type CloseConnections, closeConnections } from '../image/close-connections.ts'
 import {
   type Consolidate,
   consolidate,
@@ -55,6 +56,9 @@ export const IMAGE_WORK = {
   },
   async findOpenPaths(_state: ThreadState, { imagesDir }: { imagesDir: string }): Promise<string[]> {
     return [...new Set(new OpenFiles(await readImage(join(imagesDir, 'files.img'))).paths)]
+  },
+  async closeConnections(_state: ThreadState, close: CloseConnections): Promise<number> {
+    return closeConnections(close)
   },
   async replaceMissing(_state: ThreadState, detach: Parameters<typeof replaceMissing>[0]) {
     return replaceMissing(detach)

@@ -1,5 +1,5 @@
 import { DormouseError } from '@dormouse/contracts'
-import type { Gate } from '@dormouse/engine'
+import type { Gate, GateKeeper, ParkedEnd } from '@dormouse/engine'
 import type { FirstProcess } from '../process/first-process.ts'
 import { closeUnused, openGate } from './open-gate.ts'
 
@@ -16,6 +16,7 @@ export class BurrowGate {
   #prepared: Gate | undefined
   #wasRequested = false
   #wasEverOpen: boolean
+  #keeper: GateKeeper | undefined
 
   /** `prepared` was opened ahead of need, and is closed if `open` is not called soon. */
   constructor(first: FirstProcess, prepared?: Gate) {
@@ -34,13 +35,14 @@ export class BurrowGate {
     return this.#wasRequested
   }
 
-  async open(): Promise<Gate> {
+  async open(keeper?: GateKeeper): Promise<Gate> {
     if (this.#gate !== undefined)
       throw new DormouseError('conflict', 'The gate of this sandbox is open already.')
     const opening = this.#takePrepared() ?? openGate(this.#first)
     this.#gate = opening
     this.#wasEverOpen = true
     this.#wasRequested = true
+    this.#keeper = keeper
     const forget = () => {
       if (this.#gate === opening) this.#gate = undefined
     }
@@ -55,6 +57,15 @@ export class BurrowGate {
         forget()
       },
     }
+  }
+
+  /** Connections outlive the gate that they came through, and so does its keeper. */
+  async park(): Promise<readonly ParkedEnd[]> {
+    return (await this.#keeper?.park()) ?? []
+  }
+
+  async unpark(): Promise<void> {
+    await this.#keeper?.unpark()
   }
 
   closePrepared(): void {

@@ -1,11 +1,16 @@
 import { createRequire } from 'node:module'
 import { gateAddon } from '../native-programs.ts'
 
+export { gateAddon }
+
 /** See native/src/gate-addon.c. Each call enters the namespace on a thread of its own. */
 export interface GateAddon {
   openGate(netnsFd: number): Promise<{ readonly tcp: number; readonly dns: number; readonly link: number }>
-  /** Returns how many connections it closed. */
-  hangUpOutside(netnsFd: number): Promise<{ readonly count: number }>
+  /** Returns how many connections it closed. Those to the ends in `kept` continue. */
+  hangUpOutside(netnsFd: number, kept?: Buffer): Promise<{ readonly count: number }>
+  /** Makes an end for each record: see native/src/gate-ends.h. -1 stands for one that could not be made. */
+  makeEnds(netnsFd: number, records: Buffer): Promise<{ readonly ends: readonly number[] }>
+  startEnds(records: Buffer, ends: Int32Array): readonly boolean[]
   /** Until connections are released, no data arrives from the outside, and none is lost. */
   holdConnections(netnsFd: number): Promise<unknown>
   releaseConnections(netnsFd: number): Promise<unknown>

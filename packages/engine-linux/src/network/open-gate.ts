@@ -29,11 +29,11 @@ export function closeUnused(gate: Gate): void {
 }
 
 /**
- * Closes the connections to the outside that a restore brought back. Their other ends no longer exist, so a process
- * that reads from one would wait for ever.
+ * Closes the connections to the outside that a restore brought back, except those whose other ends are in `kept`. The
+ * other ends no longer exist, so a process that reads from one would wait for ever.
  */
-export function closeOutsideConnections(first: FirstProcess): Promise<void> {
-  return inNetworkIfAny(first, (addon, netns) => addon.hangUpOutside(netns))
+export function closeOutsideConnections(first: FirstProcess, kept?: Buffer): Promise<void> {
+  return inNetworkIfAny(first, (addon, netns) => addon.hangUpOutside(netns, kept ?? Buffer.alloc(0)))
 }
 
 /** While a snapshot is taken, connections get no data: CRIU must find as much in a connection as it counted. */

@@ -9,7 +9,7 @@ const MAX_CONNECTIONS = 512
 
 /**
  * The connections of this process to ports inside one burrow. Its ends of them are not in a snapshot, so they are
- * closed before one is taken.
+ * closed before one is taken, except those that outlive it: their owner parks or closes them.
  */
 export class PortConnections {
   readonly #first: FirstProcess
@@ -57,15 +57,15 @@ export class PortConnections {
   async stop(): Promise<void> {
     const reason = new DormouseError('agent_unreachable', 'The sandbox is being saved.')
     this.#stopped = reason
-    for (const socket of this.#open) socket.endBecause(reason)
+    for (const socket of this.#open) if (!socket.outlives) socket.endBecause(reason)
     await Promise.allSettled(this.#opening)
   }
 
-  /** Post: no connection is open, and new ones are refused. Those that have not ended yet are reset. */
+  /** Post: no connection of ours is open, and new ones are refused. Those that have not ended yet are reset. */
   reset(): void {
     const reason = this.#stopped ?? new DormouseError('agent_unreachable', 'The burrow was closed.')
     this.#stopped = reason
-    for (const socket of this.#open) socket.destroy(reason)
+    for (const socket of this.#open) if (!socket.outlives) socket.destroy(reason)
   }
 
   resume(): void {

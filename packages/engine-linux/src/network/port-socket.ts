@@ -1,5 +1,6 @@
 import { Socket } from 'node:net'
 import { DormouseError } from '@dormouse/contracts'
+import type { PortConnection } from '@dormouse/engine'
 
 /** Read ahead of the reader, besides the buffer of the kernel. */
 const BUFFERED_BYTES = 64 * 1024
@@ -11,7 +12,9 @@ const GONE = new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ECONNABORTED', 'ENOTC
  * A connection to a port inside. Each side can end its half alone. Destroying it before both halves have ended resets
  * it.
  */
-export class PortSocket extends Socket {
+export class PortSocket extends Socket implements PortConnection {
+  outlives = false
+  isParked = false
   readonly #port: number
   #isResetting = false
   #reason: Error | undefined

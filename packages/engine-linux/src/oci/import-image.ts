@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { settleAll } from '@dormouse/async'
 import {
   burrowLimitsSchema,
   DormouseError,
+  hasErrorCode,
   type LayerId,
   newLayerId,
   newSnapshotId,
@@ -18,12 +18,14 @@ import {
 } from '@dormouse/engine'
 import { snapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
-import { makeOwnedDirectory, removeAbandoned } from '../host/work-directory.ts'
+import { syncDirectory } from '../host/sync-files.ts'
+import { makeOwnedDirectory } from '../host/work-directory.ts'
 import { PageWorker } from '../image/page-worker.ts'
 import type { SnapshotEngine } from '../snapshot/snapshot-engine.ts'
 import { describeSnapshot } from '../storage/describe-snapshot.ts'
 import { encodeManifest, type FilesManifest, SNAPSHOT_FORMAT_VERSION } from '../storage/manifest.ts'
-import { explainNoSpace, publishSnapshot, syncLayer, UNFINISHED } from '../storage/publish-snapshot.ts'
+import { explainNoSpace, publishSnapshot, UNFINISHED } from '../storage/publish-snapshot.ts'
+import { makePullsDirectory, removeOldPulls, UNPACKING } from '../storage/pulls-directory.ts'
 import { prepareScratch } from '../template/scratch-template.ts'
 import { describeImage, EMPTY_IMAGE } from './describe-image.ts'
 import { makeSettingsLayer, SETTINGS_LAYER } from './image-settings.ts'
@@ -34,8 +36,6 @@ import { unpackLayer } from './unpack-layer.ts'
 
 /** One decompresses while the other writes. */
 const UNPACK_AT_ONCE = 2
-/** What a failed pull keeps, so that another try can continue. */
-const PULL_KEPT_MS = 24 * 3_600_000
 
 interface PreparedLayer {
   readonly digest: string
@@ -71,13 +71,13 @@ async function importOne(engine: SnapshotEngine, request: ImportImage, key: stri
   await makePullsDirectory(layout.pullsDir)
   if (request.image === EMPTY_IMAGE.name) return importEmpty(engine, request)
   await requireSkopeo(onLine)
-  await removeOldPulls(layout.pullsDir)
+  await removeOldPulls(layout.pullsDir, importing)
   const index = new LayerIndex(layout)
   await index.tidy()
   const directory = join(layout.pullsDir, key)
   const source = parseImageSource(request.image)
   const findLayer = (digest: string) => index.find(digest)
-  const work = await makeOwnedDirectory({ parent: layout.pullsDir, prefix: '.unpacking-' })
+  const work = await makeOwnedDirectory({ parent: layout.pullsDir, prefix: UNPACKING })
   try {
     const pulled = await pullImage({
       source,
@@ -96,7 +96,10 @@ async function importOne(engine: SnapshotEngine, request: ImportImage, key: stri
     await removeTree(directory)
     return { snapshot, image }
   } catch (error) {
-    throw explainNoSpace(error, 'The disk is full; the image was not imported.')
+    const explained = explainNoSpace(error, 'The disk is full; the image was not imported.')
+    // What has arrived is kept for the next try, but not where it takes the room that others need.
+    if (hasErrorCode(explained, 'no_space')) await removeTree(directory)
+    throw explained
   } finally {
     await removeTree(work)
   }
@@ -104,7 +107,7 @@ async function importOne(engine: SnapshotEngine, request: ImportImage, key: stri
 
 /** A snapshot without any file of an image. */
 async function importEmpty(engine: SnapshotEngine, request: ImportImage): Promise<ImportedImage> {
-  const work = await makeOwnedDirectory({ parent: engine.host.layout.pullsDir, prefix: '.unpacking-' })
+  const work = await makeOwnedDirectory({ parent: engine.host.layout.pullsDir, prefix: UNPACKING })
   try {
     const { user, env, cwd } = EMPTY_IMAGE
     const publish = { prepared: [], work, request, image: { user, env, cwd } }
@@ -158,10 +161,14 @@ interface Publish {
 /** Gives the layers their names and the snapshot its own, while no layer is collected. */
 async function publishImage(engine: SnapshotEngine, publish: Publish): Promise<ImportedImage['snapshot']> {
   const template = await prepareScratch(engine.dataDir)
+  const { prepared, work } = publish
+  const layers = [...prepared, await prepareSettings(work)]
+  await using worker = new PageWorker()
+  // All layers at once: with many files, each call flushes the whole file system.
+  await worker.sync([work])
   return engine.afterCollecting(async () => {
     const { layout } = engine.host
-    await using worker = new PageWorker()
-    const chain = await nameLayers(engine, publish, worker)
+    const chain = await nameLayers(engine, layers)
     const id = newSnapshotId()
     const manifest: FilesManifest = {
       formatVersion: SNAPSHOT_FORMAT_VERSION,
@@ -185,26 +192,14 @@ async function publishImage(engine: SnapshotEngine, publish: Publish): Promise<I
   })
 }
 
-/** Returns the chain, top first. Pre: no layer is being collected. */
-async function nameLayers(
-  engine: SnapshotEngine,
-  { prepared, work }: Publish,
-  worker: PageWorker,
-): Promise<LayerId[]> {
+/** Returns the chain, top first. Pre: no layer is being collected, and the content of all layers is on disk. */
+async function nameLayers(engine: SnapshotEngine, layers: readonly PreparedLayer[]): Promise<LayerId[]> {
   const { layout } = engine.host
   const index = new LayerIndex(layout)
-  const settings = (await index.find(SETTINGS_LAYER)) ?? undefined
-  const settingsDir = join(work, 'settings')
-  if (settings === undefined) await makeSettingsLayer(settingsDir)
-  const top = {
-    digest: SETTINGS_LAYER,
-    diffId: SETTINGS_LAYER,
-    ...(settings === undefined && { directory: settingsDir }),
-  }
   const chain: LayerId[] = []
-  for (const layer of [...prepared, top]) {
+  for (const layer of layers) {
     const known = (await index.find(layer.diffId)) ?? (await index.find(layer.digest))
-    const id = known?.layer ?? (await nameLayer(layer, join(layout.layersDir), worker))
+    const id = known?.layer ?? (await nameLayer(layer, layout.layersDir))
     for (const digest of new Set([layer.digest, layer.diffId]))
       await index.add(digest, { layer: id, diffId: layer.diffId })
     // A layer that comes twice hides its first appearance, and overlayfs refuses to have it twice.
@@ -215,34 +210,18 @@ async function nameLayers(
   return chain.reverse()
 }
 
-async function nameLayer(
-  { directory }: PreparedLayer,
-  layersDir: string,
-  worker: PageWorker,
-): Promise<LayerId> {
+/** The layer with the settings of every image, which lies over the others. Made anew: the known one may be collected. */
+async function prepareSettings(work: string): Promise<PreparedLayer> {
+  const directory = join(work, 'settings')
+  await makeSettingsLayer(directory)
+  return { digest: SETTINGS_LAYER, diffId: SETTINGS_LAYER, directory }
+}
+
+async function nameLayer({ directory }: PreparedLayer, layersDir: string): Promise<LayerId> {
   if (directory === undefined)
     throw new DormouseError('conflict', 'A layer of the image was removed meanwhile. Try again.')
   const id = newLayerId()
   await rename(directory, join(layersDir, id))
-  await syncLayer(worker, join(layersDir, id))
+  await syncDirectory(layersDir)
   return id
-}
-
-/** skopeo has no privileges, and must be able to enter the directory. */
-async function makePullsDirectory(pullsDir: string): Promise<void> {
-  await mkdir(pullsDir, { recursive: true, mode: 0o711 })
-  const parent = dirname(pullsDir)
-  const { mode } = await stat(parent)
-  if ((mode & 0o001) === 0) await chmod(parent, (mode & 0o7777) | 0o011)
-}
-
-async function removeOldPulls(pullsDir: string): Promise<void> {
-  await removeAbandoned({ parent: pullsDir, prefix: '.unpacking-' })
-  for (const name of await readdir(pullsDir)) {
-    const path = join(pullsDir, name)
-    // A pull that ends at this moment removes its directory itself.
-    const made = await stat(path).catch(() => undefined)
-    const isOld = made !== undefined && Date.now() - made.mtimeMs > PULL_KEPT_MS
-    if (!name.startsWith('.') && !importing.has(name) && isOld && existsSync(path)) await removeTree(path)
-  }
 }

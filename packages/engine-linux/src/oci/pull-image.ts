@@ -80,7 +80,10 @@ async function copyIn(path: string | undefined, to: string): Promise<string | un
   await removeTree(to)
   const argv = ['cp', '-rL', '--reflink=auto', '--no-preserve=all', '-T', '--', path, to] as const
   const { exitCode, tail } = await runCommand({ argv })
-  if (exitCode !== 0) throw new DormouseError('setup_failed', `${path} cannot be read: ${tail.join(' ')}`)
+  if (exitCode !== 0) {
+    const code = isFullDisk(tail) ? 'no_space' : 'setup_failed'
+    throw new DormouseError(code, `${path} cannot be copied: ${tail.join(' ')}`)
+  }
   await runCommandOrFail({ argv: ['chown', '-R', `${PULL_UID}:${PULL_UID}`, to] }, 'copying the image')
   return to
 }
@@ -148,7 +151,12 @@ async function callSkopeo(
   const { directory: home, signal, source } = pull
   const result = await runSkopeo({ args, home, network, signal, ...(onLine && { onLine }) })
   if (result.exitCode === 0) return result.stdout
-  throw new DormouseError('setup_failed', `${source.reference} cannot be pulled: ${explain(result.tail)}`)
+  const code = isFullDisk(result.tail) ? 'no_space' : 'setup_failed'
+  throw new DormouseError(code, `${source.reference} cannot be pulled: ${explain(result.tail)}`)
+}
+
+function isFullDisk(tail: readonly string[]): boolean {
+  return tail.some((line) => /no space left on device|disk quota exceeded/i.test(line))
 }
 
 /** The message of skopeo's last line, `time="…" level=fatal msg="…"`. */

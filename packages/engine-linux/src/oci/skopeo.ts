@@ -30,6 +30,8 @@ export async function runSkopeo({ args, home, network, signal, onLine }: RunSkop
     `--regid=${PULL_UID}`,
     '--clear-groups',
     '--no-new-privs',
+    // The kernel forgets this wish of runCommand when the user changes: skopeo would outlive a killed server.
+    '--pdeathsig=KILL',
     '--',
   ]
   const argv = [...(network?.launcher ?? []), 'env', ...environment, ...user, 'skopeo', ...args] as const

@@ -29,8 +29,11 @@ for extra in ("libgcc_s.so.1",):
         libraries[extra] = os.path.join(directory, extra)
 tops = {name.partition(".")[0] for name in sys.modules}
 packages = {os.path.dirname(importlib.util.find_spec("matplotlib_inline").origin)}
+# IPython imports these in older versions of Python, which images have.
+tops |= {"typing_extensions", "exceptiongroup", "ptyprocess", "pexpect"}
 for top in tops:
-    path = getattr(sys.modules.get(top), "__file__", None)
+    spec = importlib.util.find_spec(top) if top not in sys.modules else None
+    path = getattr(sys.modules.get(top), "__file__", None) or getattr(spec, "origin", None)
     if path and "/dist-packages/" in path and top != "_distutils_hack":
         packages.add(os.path.dirname(path) if os.path.basename(path) == "__init__.py" else path)
 print(json.dumps({"loader": os.path.realpath(loader), "python": python, "bash": bash, "stdlib": stdlib,

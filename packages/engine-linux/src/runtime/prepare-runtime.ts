@@ -15,7 +15,7 @@ import {
 } from './patch-loader.ts'
 
 /** Raised when the same template makes another runtime. */
-const RUNTIME_VERSION = 1
+const RUNTIME_VERSION = 2
 /** Directory of the programs, below /.dormouse. */
 export const RUNTIME_IN_TOOLS = 'runtime'
 export const RUNTIME_PYTHON = `${RUNTIME_IN_TOOLS}/bin/python3`

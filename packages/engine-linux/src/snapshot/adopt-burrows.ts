@@ -9,6 +9,7 @@ import { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { endProcesses, removeBurrow, removeUnfinishedRemovals } from '../burrow/remove-burrow.ts'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { BurrowPaths, Layout } from '../host/layout.ts'
+import { closeOutsideConnections } from '../network/open-gate.ts'
 import { findFirstProcess, isAlive, readEnd } from '../process/first-process.ts'
 import { readManifest } from '../storage/manifest.ts'
 import { waitForDump, wasLeftStopped } from './interrupted-dump.ts'
@@ -56,9 +57,27 @@ async function adoptBurrow(
   const first = await findFirstProcess(paths.pidFile)
   if (record?.state !== 'ready' || first === undefined) return undefined
   const burrow = new LinuxBurrow(host, { record, paths, first })
-  if (await resumeAfterCrash(host, burrow)) return burrow
+  if (await resumeAfterCrash(host, burrow)) {
+    await closeConnections(host, burrow)
+    return burrow
+  }
   burrow.release()
   return undefined
+}
+
+/** The other ends of its connections died with the last server. One that slept may not have noticed. */
+async function closeConnections(
+  { failures }: AdoptHost,
+  { first, sandboxId, id }: LinuxBurrow,
+): Promise<void> {
+  await closeOutsideConnections(first).catch((error: unknown) =>
+    failures.report(
+      'network',
+      error,
+      { sandboxId, burrowId: id },
+      'connections of an adopted burrow were not closed',
+    ),
+  )
 }
 
 /** Lets a burrow continue whose snapshot was cut off. False when it has ended, or a finished snapshot has its files. */

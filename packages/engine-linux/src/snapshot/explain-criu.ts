@@ -1,4 +1,4 @@
-import { DormouseError } from '@dormouse/contracts'
+import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 
 /** CRIU reports these on every run here; they mean nothing. */
 const HARMLESS =
@@ -57,4 +57,21 @@ export function explainRestoreFailure(output: string): DormouseError {
   return new DormouseError('restore_failed', `The snapshot could not be restored: ${reason}`, {
     details: { criu: errors.slice(0, 10) },
   })
+}
+
+/** Which connections a restore could not bring back. */
+export interface BrokenConnections {
+  /** Those with a queue of this many bytes. Undefined: it is not known which. */
+  readonly queueBytes: number | undefined
+}
+
+/** Of an error that `explainRestoreFailure` made; undefined when it has nothing to do with connections. */
+export function findBrokenConnections(error: unknown): BrokenConnections | undefined {
+  if (!hasErrorCode(error, 'restore_failed')) return undefined
+  const lines = error.details?.criu
+  const text = Array.isArray(lines) ? lines.join('\n') : ''
+  if (!/Error \((?:soccr\/|criu\/sk-(?:tcp|inet)\.c)/.test(text)) return undefined
+  // CRIU says from where to where it was, and how much was left: want (from-to:left:piece).
+  const queue = /restore [\w -]+ queue data .*want \((?<from>\d+)-\d+:(?<left>\d+):/.exec(text)?.groups
+  return { queueBytes: queue === undefined ? undefined : Number(queue.from) + Number(queue.left) }
 }

@@ -2,6 +2,7 @@ import { chown, link, mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { allOf } from '@dormouse/async'
 import type { LayerId, SnapshotId } from '@dormouse/contracts'
+import type { ParkedConnections, ParkedEnd } from '@dormouse/engine'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { GUARD_IN_TOOLS } from '../guest-tools.ts'
 import type { SnapshotPaths } from '../host/layout.ts'
@@ -9,6 +10,7 @@ import { listCarried } from '../image/carry-open-files.ts'
 import { readClocks } from '../image/clocks.ts'
 import type { PageWorker } from '../image/page-worker.ts'
 import type { DumpImages } from '../image-thread/dump-images.ts'
+import { type InsideEnd, joinEnds, keyOf } from '../network/connection-end.ts'
 import type { HeldSleep } from '../process/hold-sleep.ts'
 import { readFingerprint } from '../storage/fingerprint.ts'
 import { type FullManifest, SNAPSHOT_FORMAT_VERSION } from '../storage/manifest.ts'
@@ -39,18 +41,25 @@ export interface FinishImages {
   /** What their threads wait for; undefined when nothing has to wake the sandbox. */
   readonly waits: FoundWaits | undefined
   readonly sleeps: readonly HeldSleep[]
+  /** The server's ends of its connections to the outside. */
+  readonly parkedEnds: readonly ParkedEnd[]
+}
+
+export interface FinishedImages {
+  readonly manifest: FullManifest
+  readonly connections: ParkedConnections
 }
 
 /** Turns a dump into the files of a snapshot, and describes them in a manifest. Nothing is synced. */
-export async function finishImages(finish: FinishImages): Promise<FullManifest> {
+export async function finishImages(finish: FinishImages): Promise<FinishedImages> {
   const { id, burrow, work, worker } = finish
   const { record } = burrow
-  const { memory, hasCarried, isOutside } = await makeFiles(finish)
+  const { memory, hasCarried, isOutside, insideEnds } = await makeFiles(finish)
   const images = await worker.seal(work.images)
   const clocks = await readClocks(work.images)
   const createdAtMs = finish.waits === undefined ? finish.dumpedAtMs : wallTimeOf(clocks, finish.waits)
   const deadline = await findDeadline(finish, createdAtMs)
-  return {
+  const manifest: FullManifest = {
     formatVersion: SNAPSHOT_FORMAT_VERSION,
     id,
     kind: 'full',
@@ -78,6 +87,16 @@ export async function finishImages(finish: FinishImages): Promise<FullManifest> 
       memory: await allocatedBytes(memory.map(({ name }) => join(work.memory, name))),
     },
   }
+  return { manifest, connections: joinConnections(finish.parkedEnds, insideEnds) }
+}
+
+/** A parked end without an inside end is left out: its program has closed the connection. */
+function joinConnections(parked: readonly ParkedEnd[], inside: readonly InsideEnd[]): ParkedConnections {
+  const byKey = new Map(inside.map((end) => [end.key, end]))
+  return parked.flatMap((end) => {
+    const other = byKey.get(keyOf(end))
+    return (other && joinEnds(end, other)) ?? []
+  })
 }
 
 async function findDeadline({ waits, images }: FinishImages, readAtMs: number): Promise<Date | undefined> {
@@ -88,7 +107,10 @@ async function findDeadline({ waits, images }: FinishImages, readAtMs: number): 
 /** Rewrites the images so that memory is mapped, and makes the memory files and the list of carried files. */
 async function makeFiles(finish: FinishImages) {
   const { id, burrow, raw, work, worker, ownLayer: layer, volumeFiles, volumesDir } = finish
-  const { isOutside, hasWritten } = await finish.images.mend({ sleeps: finish.sleeps })
+  const { isOutside, insideEnds, hasWritten } = await finish.images.mend({
+    sleeps: finish.sleeps,
+    keptKeys: finish.parkedEnds.map(keyOf),
+  })
   await mkdir(work.images, { mode: 0o755 })
   await mkdir(work.memory, { mode: 0o755 })
   const guard = { hostPath: join(finish.toolsDir, GUARD_IN_TOOLS) }
@@ -115,7 +137,7 @@ async function makeFiles(finish: FinishImages) {
   })
   await keepTouched(burrow.paths, work)
   const memory = [...memoryFiles, ...(await worker.recall([...referenced, ...libraries]))]
-  return { memory, hasCarried, isOutside }
+  return { memory, hasCarried, isOutside, insideEnds }
 }
 
 async function allocatedBytes(paths: readonly string[]): Promise<number> {

@@ -1,6 +1,6 @@
 import { fulfilled, settleAll } from '@dormouse/async'
 import { DormouseError, type SandboxId } from '@dormouse/contracts'
-import type { ForkedBurrow, ForkOptions, Snapshot } from '@dormouse/engine'
+import type { ForkedBurrow, ForkOptions, ParkedConnections, RestoreOptions, Snapshot } from '@dormouse/engine'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { describeSnapshot } from '../storage/describe-snapshot.ts'
 import { restoreSnapshot } from './restore-snapshot.ts'
@@ -31,7 +31,7 @@ export async function forkBurrow(
   // Spares are made while the snapshot is taken.
   const cancelSpares = engine.host.spares.expect(sandboxIds.length + 1)
   const saving = saveAndEnd(engine, burrow, { isUnsynced: true })
-  const { manifest, ended, syncError } = await saving.catch((error: unknown) => {
+  const { manifest, connections, ended, syncError } = await saving.catch((error: unknown) => {
     cancelSpares()
     throw error
   })
@@ -39,26 +39,31 @@ export async function forkBurrow(
   if (syncError !== undefined) {
     cancelSpares()
     await Promise.allSettled([ended])
-    return { snapshot, children: [], resumeError: syncError }
+    return { snapshot, connections, children: [], resumeError: syncError }
   }
-  const restored = restoreAll(engine, { snapshot, parentId: burrow.sandboxId, options })
+  const restored = restoreAll(engine, { snapshot, connections, parentId: burrow.sandboxId, options })
   await Promise.allSettled([restored, ended])
   engine.host.unsynced.start(manifest.id)
-  return { snapshot, ...(await restored) }
+  return { snapshot, connections, ...(await restored) }
 }
 
 /** Restores the parent and the children, some at a time. Destroys the children when one restore fails. */
 async function restoreAll(
   engine: SnapshotEngine,
-  { snapshot, parentId, options }: { snapshot: Snapshot; parentId: SandboxId; options: ForkOptions },
-): Promise<Omit<ForkedLinuxBurrow, 'snapshot'>> {
+  {
+    snapshot,
+    connections,
+    parentId,
+    options,
+  }: { snapshot: Snapshot; connections: ParkedConnections; parentId: SandboxId; options: ForkOptions },
+): Promise<Omit<ForkedLinuxBurrow, 'snapshot' | 'connections'>> {
   const { sandboxIds, onParent, limitRestore = withoutLimit, signal, reseed = true } = options
-  const restore = (sandboxId: SandboxId, abort?: { signal: AbortSignal }) =>
+  const restore = (sandboxId: SandboxId, more: Pick<RestoreOptions, 'signal' | 'connections'>) =>
     limitRestore(sandboxId, () =>
-      restoreSnapshot(engine, snapshot.id, { sandboxId, reason: 'fork', reseed, ...abort }),
+      restoreSnapshot(engine, snapshot.id, { sandboxId, reason: 'fork', reseed, ...more }),
     )
   const restoreParent = async () => {
-    const parent = await restore(parentId)
+    const parent = await restore(parentId, { connections })
     try {
       onParent?.({ burrow: parent, snapshot })
     } catch (error) {
@@ -67,7 +72,7 @@ async function restoreAll(
     }
     return parent
   }
-  const restoreChildren = sandboxIds.map((sandboxId) => () => restore(sandboxId, signal && { signal }))
+  const restoreChildren = sandboxIds.map((sandboxId) => () => restore(sandboxId, signal ? { signal } : {}))
   const [parent, ...children] = await settleAll([restoreParent, ...restoreChildren], RESTORES_AT_ONCE)
   const failed = children.find((result) => result.status === 'rejected')
   if (parent?.status === 'fulfilled' && failed === undefined)

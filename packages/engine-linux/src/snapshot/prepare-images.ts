@@ -7,6 +7,7 @@ import type { ImageThreads } from '../image-thread/image-threads.ts'
 import { wholePages } from '../volume/detach-from-volumes.ts'
 import { findMount, type VolumeFile } from '../volume/volume-files.ts'
 import { findInVolume } from '../volume/walk-volume.ts'
+import type { BrokenConnections } from './explain-criu.ts'
 
 /** The bits of a mode that say what kind of file it is. */
 const FILE_TYPE = 0o170000
@@ -25,6 +26,8 @@ export interface PrepareImages {
   readonly workDir: string
   /** Timers expire this much earlier than in the snapshot. */
   readonly elapsedNs: bigint
+  /** Connections that an earlier try could not restore. */
+  readonly broken?: BrokenConnections | undefined
 }
 
 /** Images that CRIU restores from. Disposing removes those that were made for one restore. */
@@ -35,10 +38,10 @@ export interface PreparedImages extends AsyncDisposable {
 /**
  * Finds the files on volumes that the saved processes had open. Where one is gone, or cannot be opened as it was, this
  * makes changed images in `workDir`, in which it is a deleted file. Where timers are set and time has passed, it makes
- * changed images as well. Otherwise the restore uses the images of the snapshot.
+ * changed images as well, and where connections are broken. Otherwise the restore uses the images of the snapshot.
  */
 export async function prepareImages(prepare: PrepareImages): Promise<PreparedImages> {
-  const { imageThreads, imagesDir, memoryDir, volumeFiles, workDir, elapsedNs } = prepare
+  const { imageThreads, imagesDir, memoryDir, volumeFiles, workDir, elapsedNs, broken } = prepare
   const made: string[] = []
   const gone: VolumeFile[] = []
   for (const file of volumeFiles) if (!(await isThere(prepare, file))) gone.push(file)
@@ -49,6 +52,11 @@ export async function prepareImages(prepare: PrepareImages): Promise<PreparedIma
   if (elapsedNs > 0n) {
     const pass = { imagesDir: made[0] ?? imagesDir, workDir: `${workDir}-later`, elapsedNs }
     if (await imageThreads.use((thread) => thread.run('passTime', pass))) made.push(pass.workDir)
+  }
+  if (broken !== undefined) {
+    const close = { imagesDir: made.at(-1) ?? imagesDir, workDir: `${workDir}-closed`, ...broken }
+    await imageThreads.use((thread) => thread.run('closeConnections', close))
+    made.push(close.workDir)
   }
   return {
     directory: made.at(-1) ?? imagesDir,

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { withTimeout } from '@dormouse/async'
 import { type BurrowLimits, DormouseError, type SandboxId } from '@dormouse/contracts'
+import type { ParkedConnections } from '@dormouse/engine'
 import { lockAgentSocket } from '../burrow/agent-socket.ts'
 import type { BurrowHost } from '../burrow/burrow-host.ts'
 import { type Introduction, introduceBurrow } from '../burrow/introduce-burrow.ts'
@@ -11,12 +12,13 @@ import { discardSpare, type Spare } from '../burrow/spare.ts'
 import type { CriuResult } from '../criu/run-criu.ts'
 import type { SnapshotPaths } from '../host/layout.ts'
 import { copyCarried } from '../image/carry-open-files.ts'
+import { BurrowEnds } from '../network/burrow-ends.ts'
 import { closeOutsideConnections } from '../network/open-gate.ts'
 import type { FirstProcess } from '../process/first-process.ts'
 import type { FullManifest } from '../storage/manifest.ts'
 import { unusable } from '../storage/verify-snapshot.ts'
 import type { Template } from '../template/template-store.ts'
-import { explainRestoreFailure } from './explain-criu.ts'
+import { type BrokenConnections, explainRestoreFailure, findBrokenConnections } from './explain-criu.ts'
 import { prepareImages, refuseMountsOverOpenFiles } from './prepare-images.ts'
 import { inheritTouched, startReadAhead } from './read-ahead.ts'
 import type { SnapshotHost } from './snapshot-host.ts'
@@ -38,6 +40,10 @@ export interface RestoreProcesses extends RestoreSource {
   readonly volumes: FullManifest['volumes']
   /** How much further the clocks and timers of the processes are than when they were saved; 0 by default. */
   readonly passedMs?: number
+  /** The connections to the outside that continue. The others end. */
+  readonly connections?: ParkedConnections | undefined
+  /** Connections that an earlier try could not restore: they are closed. */
+  readonly broken?: BrokenConnections | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -52,6 +58,14 @@ export async function restoreBurrow(host: SnapshotHost, restore: RestoreBurrow):
   if (restore.reason !== 'fork') startReadAhead(restore.paths, restore.template)
   await verifyRestorable(host, restore)
   restore.signal?.throwIfAborted()
+  try {
+    return await restoreOnce(host, restore)
+  } catch (error) {
+    return restoreWithoutBroken(host, restore, error)
+  }
+}
+
+async function restoreOnce(host: SnapshotHost, restore: RestoreBurrow): Promise<LinuxBurrow> {
   const spare = await host.spares.take()
   try {
     const launched = await restoreProcesses(host, spare, restore)
@@ -62,6 +76,21 @@ export async function restoreBurrow(host: SnapshotHost, restore: RestoreBurrow):
     await discardSpare(spare, host.hierarchies)
     throw error
   }
+}
+
+/** A sandbox without some of its connections is better than none: first without those that broke, then without any. */
+async function restoreWithoutBroken(
+  host: SnapshotHost,
+  restore: RestoreBurrow,
+  error: unknown,
+): Promise<LinuxBurrow> {
+  const broken = findBrokenConnections(error)
+  const isLast = restore.broken !== undefined && restore.broken.queueBytes === undefined
+  if (broken === undefined || isLast || restore.signal?.aborted === true) throw error
+  const { sandboxId } = restore
+  host.failures.report('network', error, { sandboxId }, 'a connection was not restored, and is closed')
+  const next = { ...restore, broken: restore.broken === undefined ? broken : { queueBytes: undefined } }
+  return restoreOnce(host, next).catch((again: unknown) => restoreWithoutBroken(host, next, again))
 }
 
 /** Refuses a snapshot that cannot be restored here, before anything starts. */
@@ -104,17 +133,41 @@ export async function restoreProcesses(
     hidesLimits: manifest.showsLimits !== true,
     signal: restore.signal,
   })
-  await enterCriu(host, { spare, first: launched.first }, restore)
-  if (manifest.outside === true) await closeConnections(host, launched)
-  await lockAgentSocket(launched.first)
-  return launched
+  const ends = await makeEnds(host, launched, restore.connections ?? [])
+  try {
+    await enterCriu(host, { spare, first: launched.first }, restore)
+    if (manifest.outside === true) await closeConnections(host, launched, ends)
+    await ends?.start()
+    await lockAgentSocket(launched.first)
+  } catch (error) {
+    ends?.discard()
+    throw error
+  }
+  return { ...launched, ends }
+}
+
+/**
+ * Before CRIU brings the processes back: a connection whose other end is missing when CRIU lets it go would be reset. A
+ * sandbox without its connections is better than none.
+ */
+async function makeEnds(
+  { failures }: BurrowHost,
+  { first, record }: LaunchedBurrow,
+  connections: ParkedConnections,
+): Promise<BurrowEnds | undefined> {
+  if (connections.length === 0) return undefined
+  return BurrowEnds.make(first, connections).catch((error: unknown) => {
+    const fields = { sandboxId: record.sandboxId, burrowId: record.id }
+    failures.report('network', error, fields, 'connections of a restored burrow do not continue')
+    return undefined
+  })
 }
 
 /** Lets the CRIU of the spare bring the processes back below PID 1. */
 async function enterCriu(
   { layout, imageThreads }: SnapshotHost,
   { spare, first }: { spare: Spare; first: FirstProcess },
-  { paths, manifest, volumes, passedMs = 0 }: RestoreProcesses,
+  { paths, manifest, volumes, passedMs = 0, broken }: RestoreProcesses,
 ): Promise<void> {
   if (spare.restorer === undefined)
     throw new DormouseError('host_unsupported', 'This host has no CRIU that works.')
@@ -127,6 +180,7 @@ async function enterCriu(
     volumesDir: layout.volumesDir,
     workDir: join(spare.paths.dir, 'images'),
     elapsedNs: toNs(passedMs),
+    broken,
   })
   const entered = spare.restorer.enter({ firstPid: first.pid, imagesDir: images.directory })
   const { exitCode, output } = await (volumes.length === 0 ? entered : inTime(entered))
@@ -143,8 +197,12 @@ function toNs(ms: number): bigint {
 }
 
 /** A sandbox with connections that hang is better than none. */
-async function closeConnections({ failures }: BurrowHost, { first, record }: LaunchedBurrow): Promise<void> {
-  await closeOutsideConnections(first).catch((error: unknown) => {
+async function closeConnections(
+  { failures }: BurrowHost,
+  { first, record }: LaunchedBurrow,
+  ends: BurrowEnds | undefined,
+): Promise<void> {
+  await closeOutsideConnections(first, ends?.records).catch((error: unknown) => {
     const fields = { sandboxId: record.sandboxId, burrowId: record.id }
     failures.report('network', error, fields, 'connections of a restored burrow were not closed')
   })

@@ -50,7 +50,9 @@ async function restoreFound(
     return createFrom(engine, source, { sandboxId, limits, volumes, user, env, signal })
   // The wall clock may have been set back.
   const passedMs = options.passTime === true ? Math.max(0, Date.now() - Date.parse(manifest.createdAt)) : 0
-  return restoreBurrow(host, { ...source, sandboxId, limits, volumes, reason, reseed, env, signal, passedMs })
+  const { connections } = options
+  const how = { sandboxId, limits, volumes, reason, reseed, env, signal, passedMs, connections }
+  return restoreBurrow(host, { ...source, ...how })
 }
 
 /** Restores an older snapshot beside the burrow, which ends only when the new one answers. */

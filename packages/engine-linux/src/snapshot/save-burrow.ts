@@ -27,25 +27,25 @@ export async function saveBurrow(
   { leave, kind = 'full', keepTimers, limitRestore = withoutLimit, signal }: SnapshotOptions,
 ): Promise<SavedLinuxBurrow> {
   if (kind === 'files') return saveFiles(engine, burrow, leave)
-  const { manifest, ended, syncError } = await saveAndEnd(engine, burrow, { keepTimers, signal })
-  const snapshot = describeSnapshot(manifest)
+  const { manifest, connections, ended, syncError } = await saveAndEnd(engine, burrow, { keepTimers, signal })
+  const saved = { snapshot: describeSnapshot(manifest), connections }
   if (leave === 'gone' || syncError !== undefined) {
     const endError = await errorOf(ended)
     const resumeError = syncError ?? endError
-    return { snapshot, ...(resumeError !== undefined && { resumeError }) }
+    return { ...saved, ...(resumeError !== undefined && { resumeError }) }
   }
   const { sandboxId } = burrow
   const resuming = limitRestore(sandboxId, () =>
-    restoreSnapshot(engine, manifest.id, { sandboxId, reseed: false }),
+    restoreSnapshot(engine, manifest.id, { sandboxId, reseed: false, connections }),
   )
   // The new burrow uses nothing of the old one, so both can happen at once.
   await Promise.allSettled([resuming, ended])
   try {
     const resumed = await resuming
     if (leave === 'frozen') await freezeOrDestroy(engine, resumed)
-    return { snapshot, burrow: resumed }
+    return { ...saved, burrow: resumed }
   } catch (resumeError) {
-    return { snapshot, resumeError }
+    return { ...saved, resumeError }
   }
 }
 

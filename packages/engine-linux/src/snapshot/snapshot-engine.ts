@@ -8,6 +8,7 @@ import { ImageThreads } from '../image-thread/image-threads.ts'
 import { removeUnpublished } from '../storage/generation.ts'
 import { LayerCollector } from '../storage/layer-collector.ts'
 import type { Manifest } from '../storage/manifest.ts'
+import { removeOldPulls } from '../storage/pulls-directory.ts'
 import { SnapshotStore } from '../storage/snapshot-store.ts'
 import { UnsyncedSnapshots } from '../storage/unsynced-snapshots.ts'
 import { VerifiedSnapshots } from '../storage/verify-snapshot.ts'
@@ -109,6 +110,7 @@ export class SnapshotEngine implements AsyncDisposable {
       await removeUnpublished(layout).catch(report)
       await this.store.removeUnfinished().catch(report)
     }
+    await removeOldPulls(layout.pullsDir).catch(report)
     await this.collector.collect()
     await removeDumpCgroups(this.#dumpHost).catch(report)
   }

@@ -2,6 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { abortable, allOf } from '@dormouse/async'
 import { DormouseError, type LayerId, newLayerId, newSnapshotId, type SnapshotId } from '@dormouse/contracts'
+import type { ParkedConnections } from '@dormouse/engine'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { type BurrowPaths, type SnapshotPaths, snapshotPaths } from '../host/layout.ts'
 import { requireFewHeld } from '../image/dump-limits.ts'
@@ -21,7 +22,7 @@ import { refuseVolumeLocks } from '../volume/refuse-volume-locks.ts'
 import { type DumpProcess, dumpDeadlineMs } from './dump-process.ts'
 import type { Dumper } from './dumper.ts'
 import { dumpCutOff, explainDumpFailure } from './explain-criu.ts'
-import { type FinishImages, finishImages } from './finish-images.ts'
+import { type FinishedImages, type FinishImages, finishImages } from './finish-images.ts'
 import { freezeForDump } from './freeze-for-dump.ts'
 import { wasLeftStopped } from './interrupted-dump.ts'
 import { isWorthMoving, moveMemory } from './move-memory.ts'
@@ -49,6 +50,8 @@ export interface TakeSnapshot {
 
 export interface TakenSnapshot {
   readonly manifest: FullManifest
+  /** What a restore for the same sandbox can continue. */
+  readonly connections: ParkedConnections
   /** Directory with the dump as CRIU made it. It has no further use, may be large, and takes a while to remove. */
   readonly leftover: string
   /**
@@ -91,7 +94,7 @@ async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<Taken
   const { id, final, unfinished } = plan
   let isDumped = false
   let intent = Promise.resolve()
-  let manifest: FullManifest | undefined
+  let saved: FinishedImages | undefined
   // The thread starts while CRIU dumps the processes.
   host.imageThreads.prepare()
   // It makes stopped processes look like traced ones. Without one nothing is awaited here: a destroy that comes next must
@@ -113,17 +116,17 @@ async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<Taken
     })
     isDumped = true
     signal?.throwIfAborted()
-    manifest = await host.imageThreads.use((thread) =>
+    saved = await host.imageThreads.use((thread) =>
       saveDump(host, take, { plan, thread, worker, dumped, intent }),
     )
     signal?.throwIfAborted()
     await publish(host, take, plan, worker)
-    host.verified.remember(final, manifest)
+    host.verified.remember(final, saved.manifest)
     // Not waited for: the worker is idle, and takes a moment to end.
     void worker[Symbol.asyncDispose]()
-    return { manifest, leftover: unfinished, ended: endBurrow(burrow, id) }
+    return { ...saved, leftover: unfinished, ended: endBurrow(burrow, id) }
   } catch (error) {
-    const isWriting = manifest === undefined
+    const isWriting = saved === undefined
     const workerEnded = worker[Symbol.asyncDispose]()
     // One that only waits for the disk may take long to end, and changes nothing any more.
     await Promise.allSettled([intent, isWriting ? workerEnded : undefined])
@@ -132,9 +135,11 @@ async function saveBurrow(host: SnapshotHost, take: TakeSnapshot): Promise<Taken
     if (finishedId === undefined) throw explainNoSpace(error, 'The disk is full; the sandbox runs on.')
     const ended = endBurrow(burrow, finishedId)
     // The snapshot that is finished may also be one of an earlier attempt.
-    const saved = finishedId === id ? manifest : await readManifest(host.layout.snapshot(finishedId).manifest)
-    if (saved?.kind !== 'full') throw error
-    return { manifest: saved, leftover: unfinished, ended, syncError: error }
+    if (finishedId === id && saved !== undefined)
+      return { ...saved, leftover: unfinished, ended, syncError: error }
+    const manifest = await readManifest(host.layout.snapshot(finishedId).manifest)
+    if (manifest.kind !== 'full') throw error
+    return { manifest, connections: [], leftover: unfinished, ended, syncError: error }
   }
 }
 
@@ -187,7 +192,7 @@ async function prepareSave(
   return { intent }
 }
 
-type Dumped = Pick<FinishImages, 'dumpedAtMs' | 'waits' | 'sleeps'>
+type Dumped = Pick<FinishImages, 'dumpedAtMs' | 'waits' | 'sleeps' | 'parkedEnds'>
 
 /** Post: the burrow is frozen and its processes are stopped, so neither they nor their files change. */
 async function dumpProcesses(
@@ -217,10 +222,13 @@ async function dumpProcesses(
   const sleeps = (waits && (await holdSleeps(waits).catch(withoutTimers))) ?? []
   const deadlineMs = dumpDeadlineMs(memoryBytes)
   const hasVolumes = burrow.record.volumes.length > 0
-  const result = await dump.run({ first, imagesDir, freezerDir, deadlineMs, hasVolumes })
+  const [parkedEnds, result] = await allOf([
+    burrow.connections.park(),
+    dump.run({ first, imagesDir, freezerDir, deadlineMs, hasVolumes }),
+  ])
   if (result.isCutOff) throw dumpCutOff()
   if (result.exitCode !== 0) throw explainDumpFailure(result.output)
-  return { dumpedAtMs, waits, sleeps }
+  return { dumpedAtMs, waits, sleeps, parkedEnds }
 }
 
 /** Makes the snapshot in `work` from the dump and the burrow's files. Only the layer is synced, unless `isUnsynced`. */
@@ -228,7 +236,7 @@ async function saveDump(
   { layout }: SnapshotHost,
   { burrow, dumper, toolsDir, isUnsynced }: TakeSnapshot,
   save: { plan: SavePlan; thread: ImageThread; worker: PageWorker; dumped: Dumped; intent: Promise<void> },
-): Promise<FullManifest> {
+): Promise<FinishedImages> {
   const { thread, worker, dumped, intent } = save
   const { id, raw, work, layerId, layer } = save.plan
   const { volumesDir } = layout
@@ -244,16 +252,16 @@ async function saveDump(
   const filesOnDisk = hasFiles && !isUnsynced ? syncLayer(worker, layer) : Promise.resolve()
   // Awaited below; until then a rejection is not unhandled.
   filesOnDisk.catch(() => {})
-  const manifest = await finishImages({
+  const finished = await finishImages({
     ...{ id, burrow, toolsDir, volumeFiles, volumesDir, raw, work, worker, images },
     ...dumped,
     criuVersion: dumper.criuVersion,
     layers: [...(hasFiles ? [layerId] : []), ...burrow.record.layers],
     ownLayer: hasFiles ? layer : undefined,
   })
-  await writeFile(work.manifest, encodeManifest(manifest), { flag: 'wx', mode: 0o600 })
+  await writeFile(work.manifest, encodeManifest(finished.manifest), { flag: 'wx', mode: 0o600 })
   await filesOnDisk
-  return manifest
+  return finished
 }
 
 function endBurrow(burrow: LinuxBurrow, id: SnapshotId): Promise<void> {

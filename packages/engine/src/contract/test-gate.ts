@@ -1,6 +1,7 @@
 import dgram from 'node:dgram'
 import { createServer, type Server, type Socket } from 'node:net'
-import type { Burrow, Gate } from '../engine.ts'
+import type { Burrow } from '../engine.ts'
+import type { Gate } from '../gate.ts'
 
 /** Python for tests: `dial` connects, and returns the name of the error if it fails. */
 export const NETWORK_HELPERS = `

@@ -1,5 +1,7 @@
 """Lends IPython to an interpreter that does not have it, such as that of a virtual environment."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder

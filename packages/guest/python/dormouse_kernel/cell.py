@@ -1,26 +1,20 @@
 """Executes the code of one run: resolves magics, compiles, executes, shows the value of the last expression."""
 
 import ast
-import gc
-import inspect
 import linecache
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
 from IPython.core.autocall import IPyAutocall
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 
+from dormouse_kernel.cell_execution import as_syntax_error, execute, large_without_gc, may_hold_magics
 from dormouse_kernel.cell_sources import CellSources, unused_cell_name
 from dormouse_kernel.definitions import record_definitions
 from dormouse_kernel.limits import TRANSFORM_CHARS
 from dormouse_kernel.shell import KernelShell
 from dormouse_kernel.user_loop import UserLoop
-
-# Top-level code that calls one of these needs a running event loop, even if it does not await.
-LOOP_NAMES = frozenset({"create_task", "ensure_future", "get_running_loop"})
-LOOP_RUNNERS = frozenset({"run", "run_until_complete", "run_forever"})
 
 
 class CellRunner:
@@ -40,7 +34,7 @@ class CellRunner:
         """Raises what the code raises."""
         shell = self._shell
         name = unused_cell_name(shell.execution_count)
-        with _large_without_gc(code):
+        with large_without_gc(code):
             parts = self._prepare(code, name)
         self._namespace.pop("__warningregistry__", None)
         info = ExecutionInfo(code, True, False, True, None)
@@ -48,7 +42,7 @@ class CellRunner:
         self._trigger("pre_run_cell", info)
         try:
             for compiled, shows in parts:
-                value = self._execute(compiled)
+                value = execute(compiled, self._namespace, self._loop)
                 if shows:
                     shell.displayhook(value)
         finally:
@@ -81,8 +75,8 @@ class CellRunner:
         try:
             tree = self._with_await(lambda: shell.compile.ast_parse(code, name))
         except (SyntaxError, ValueError) as error:
-            if len(code) > TRANSFORM_CHARS and not _may_hold_magics(code):
-                raise _as_syntax_error(error) from None
+            if len(code) > TRANSFORM_CHARS and not may_hold_magics(code):
+                raise as_syntax_error(error) from None
         else:
             if len(code) > TRANSFORM_CHARS or not self._is_shorthand(code):
                 return code, tree
@@ -90,7 +84,7 @@ class CellRunner:
         try:
             return source, self._with_await(lambda: shell.compile.ast_parse(source, name))
         except ValueError as error:
-            raise _as_syntax_error(error) from None
+            raise as_syntax_error(error) from None
 
     def _is_shorthand(self, code: str) -> bool:
         """Whether IPython gives valid Python another meaning: `ls`, `cd ..`, a bare `exit`."""
@@ -142,15 +136,6 @@ class CellRunner:
                 parts.append((self._with_await(lambda: compiler(module, name, "exec")), False))
         return parts
 
-    def _execute(self, compiled: CodeType) -> Any:
-        namespace = self._namespace
-        if compiled.co_flags & inspect.CO_COROUTINE:
-            return self._loop.run(eval(compiled, namespace))
-        names = compiled.co_names
-        if not LOOP_NAMES.isdisjoint(names) and LOOP_RUNNERS.isdisjoint(names):
-            return self._loop.run(_in_loop(compiled, namespace))
-        return self._loop.context.run(eval, compiled, namespace)
-
     def _record(self, source: str, raw: str) -> None:
         """Updates In, _ih, _i, _ii and _iii."""
         namespace = self._namespace
@@ -163,28 +148,3 @@ class CellRunner:
     def _trigger(self, event: str, *args: Any) -> None:
         if self._callbacks[event]:
             self._shell.events.trigger(event, *args)
-
-
-@contextmanager
-def _large_without_gc(code: str) -> Iterator[None]:
-    """Pauses the garbage collector for large code: it would scan millions of syntax nodes repeatedly for nothing."""
-    if len(code) <= TRANSFORM_CHARS or not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-async def _in_loop(compiled: CodeType, namespace: dict[str, Any]) -> Any:
-    return eval(compiled, namespace)
-
-
-def _may_hold_magics(code: str) -> bool:
-    return any(line.lstrip()[:1] in ("%", "!", "?") for line in code.splitlines()) or code[:1].isspace()
-
-
-def _as_syntax_error(error: Exception) -> SyntaxError:
-    return error if isinstance(error, SyntaxError) else SyntaxError(str(error))

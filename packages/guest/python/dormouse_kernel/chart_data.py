@@ -1,5 +1,7 @@
 """Describes a Matplotlib figure as data: what kind of chart each of its axes shows, its labels and its points."""
 
+from __future__ import annotations
+
 import math
 import re
 from typing import Any

@@ -1,5 +1,7 @@
 """Prepares the kernel for child processes that user code starts."""
 
+from __future__ import annotations
+
 import functools
 import os
 import subprocess
@@ -28,7 +30,11 @@ def prepare_for_children(control: Control, streams: OutputStreams) -> None:
 
     os.register_at_fork(before=streams.flush_text, after_in_child=in_child)
     # These start programs without running fork hooks. Buffered text must still come before the program's output.
-    subprocess._fork_exec = _after(streams.flush_text, subprocess._fork_exec)  # type: ignore[attr-defined]
+    # Before Python 3.11, `subprocess` calls it by another name.
+    has_name = hasattr(subprocess, "_fork_exec")
+    owner: Any = subprocess if has_name else sys.modules["_posixsubprocess"]
+    name = "_fork_exec" if has_name else "fork_exec"
+    setattr(owner, name, _after(streams.flush_text, getattr(owner, name)))
     os.posix_spawn = _after(streams.flush_text, os.posix_spawn)
     os.system = functools.wraps(os.system)(run_in_shell)
 

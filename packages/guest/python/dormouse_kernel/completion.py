@@ -3,21 +3,19 @@
 import os
 from typing import Any
 
-from IPython.core.completer import provisionalcompleter, rectify_completions
-
 from dormouse_kernel.control import Control
+from dormouse_kernel.front import Front
 from dormouse_kernel.interrupts import Interrupts
 from dormouse_kernel.limits import COMPLETION_CHARS, COMPLETION_REPEAT_S, COMPLETION_S, COMPLETIONS
 from dormouse_kernel.output_streams import OutputStreams
-from dormouse_kernel.shell import KernelShell
 from dormouse_kernel.time_limit import time_limit
 
 
 class Completion:
     def __init__(
-        self, shell: KernelShell, control: Control, streams: OutputStreams, interrupts: Interrupts
+        self, front: Front, control: Control, streams: OutputStreams, interrupts: Interrupts
     ) -> None:
-        self._shell = shell
+        self._front = front
         self._control = control
         self._streams = streams
         self._interrupts = interrupts
@@ -47,12 +45,6 @@ class Completion:
             return {"matches": [], "replaces": "", "more": False}
 
     def _matches(self, code: str) -> dict[str, Any]:
-        with provisionalcompleter():
-            completer = self._shell.Completer
-            found = list(rectify_completions(code, completer.completions(code, len(code))))
-        texts = list(dict.fromkeys(one.text for one in found if len(one.text) <= COMPLETION_CHARS))
-        replaces = code[found[0].start :] if found else ""
-        if replaces.startswith(".") and all(text.startswith(".") for text in texts):
-            # IPython's matches of attributes begin with the dot.
-            texts, replaces = [text[1:] for text in texts], replaces[1:]
+        found, replaces = self._front.complete(code)
+        texts = list(dict.fromkeys(text for text in found if len(text) <= COMPLETION_CHARS))
         return {"matches": texts[:COMPLETIONS], "replaces": replaces, "more": len(texts) > COMPLETIONS}

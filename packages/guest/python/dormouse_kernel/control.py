@@ -1,5 +1,7 @@
 """The control socket to the agent: frames of u32 length and JSON."""
 
+from __future__ import annotations
+
 import fcntl
 import json
 import select

@@ -26,7 +26,7 @@ def record_definitions(tree: ast.Module, source: str) -> None:
     """Keeps the source of functions and classes that a cell defines, and of calls such as `P = namedtuple(…)`."""
     lines = source.splitlines(keepends=True) if len(source) <= CELL_CHARS else []
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
             _record(node.name, "".join(lines[first - 1 : node.end_lineno]))
         elif isinstance(node, ast.Assign):
@@ -38,7 +38,7 @@ def record_definitions(tree: ast.Module, source: str) -> None:
 
 def reduce_definition(value: Any) -> Any:
     """For `Pickler.reducer_override`: sends a function or class of user code by name, with the source it needs."""
-    if not isinstance(value, FunctionType | type) or value.__module__ != "__main__":
+    if not isinstance(value, (FunctionType, type)) or value.__module__ != "__main__":
         return NotImplemented
     main = vars(sys.modules["__main__"])
     # pickle refuses what has no name of its own: lambdas, local functions, and definitions that were replaced.
@@ -82,7 +82,7 @@ def _collect(name: str, main: dict[str, Any], found: dict[str, str]) -> None:
     if name in found or name not in main:
         return
     value = main[name]
-    is_definition = isinstance(value, FunctionType | type)
+    is_definition = isinstance(value, (FunctionType, type))
     if isinstance(value, ModuleType):
         found[name] = f"import {value.__name__}\n{name} = __import__('sys').modules[{value.__name__!r}]"
     elif is_definition and value.__module__ == "__main__" and name in _known:

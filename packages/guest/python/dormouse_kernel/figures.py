@@ -1,10 +1,12 @@
 """Shows Matplotlib figures as results, on the agg backend."""
 
+from __future__ import annotations
+
 import importlib.abc
 import importlib.machinery
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -12,18 +14,18 @@ BACKEND = "matplotlib.backends.backend_agg"
 
 
 class Figures:
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Any, print_figure: Callable[[Any], bytes | None]) -> None:
+        """`shell` has the formatter and publisher of IPython's, or plain ones of the same shape."""
         self._shell = shell
+        self._print_figure = print_figure
         self._shown: weakref.WeakSet[Any] = weakref.WeakSet()
         png = shell.display_formatter.formatters["image/png"]
         png.for_type_by_name("matplotlib.figure", "Figure", self._as_png)
         sys.meta_path.insert(0, BackendHook(self))
 
     def _as_png(self, figure: Any) -> bytes | None:
-        from IPython.core.pylabtools import print_figure
-
         self._shown.add(figure)
-        return print_figure(figure, fmt="png", base64=False)
+        return self._print_figure(figure)
 
     def show_open(self) -> None:
         """Shows all open figures that this run has not shown yet, by number; then closes them."""

@@ -1,5 +1,7 @@
 """SIGINT raises KeyboardInterrupt in user code only."""
 
+from __future__ import annotations
+
 import signal
 import threading
 from collections.abc import Callable, Iterator

@@ -1,60 +1,53 @@
 """The kernel's start and its main loop: one message at a time, in the main thread, no other threads."""
 
-import builtins
+from __future__ import annotations
+
 import os
 import sys
 import types
 from typing import Any
 
+from dormouse_kernel.children import name_process, prepare_for_children
+from dormouse_kernel.chosen_front import WHY_PLAIN, ChosenFront
+from dormouse_kernel.completion import Completion
 from dormouse_kernel.control import Control
+from dormouse_kernel.hooks import HookRunner
+from dormouse_kernel.inspection_requests import InspectionRequests
 from dormouse_kernel.interrupts import Interrupts
-from dormouse_kernel.ipython_import import import_ipython
+from dormouse_kernel.multiprocessing_start import prepare_multiprocessing
 from dormouse_kernel.output_streams import OutputStreams
+from dormouse_kernel.preload import preload
+from dormouse_kernel.questions import Questions
+from dormouse_kernel.report import remember, report_of
+from dormouse_kernel.results import ResultSender
+from dormouse_kernel.user_loop import UserLoop
+from dormouse_kernel.user_module import UserModule
+from dormouse_kernel.variables import largest_variables
+from dormouse_kernel.wakes import Wakes
 
-import_ipython()
-
-from dormouse_kernel.cell import CellRunner  # noqa: E402
-from dormouse_kernel.children import name_process, prepare_for_children  # noqa: E402
-from dormouse_kernel.completion import Completion  # noqa: E402
-from dormouse_kernel.figures import Figures  # noqa: E402
-from dormouse_kernel.hooks import HookRunner  # noqa: E402
-from dormouse_kernel.inspection_requests import InspectionRequests  # noqa: E402
-from dormouse_kernel.magics import register_shell_magics  # noqa: E402
-from dormouse_kernel.multiprocessing_start import prepare_multiprocessing  # noqa: E402
-from dormouse_kernel.preload import preload  # noqa: E402
-from dormouse_kernel.questions import Questions  # noqa: E402
-from dormouse_kernel.report import remember, report_of  # noqa: E402
-from dormouse_kernel.result_data import add_result_data  # noqa: E402
-from dormouse_kernel.results import ResultSender  # noqa: E402
-from dormouse_kernel.shell import make_shell  # noqa: E402
-from dormouse_kernel.user_loop import UserLoop  # noqa: E402
-from dormouse_kernel.user_module import UserModule  # noqa: E402
-from dormouse_kernel.variables import largest_variables  # noqa: E402
-from dormouse_kernel.wakes import Wakes  # noqa: E402
+PLAIN = (
+    "IPython does not load in this Python ({version}: {why}). Code runs without it: "
+    "there are no magics and no ! commands."
+)
 
 
 class Kernel:
-    def __init__(self, control_fd: int) -> None:
+    def __init__(self, control_fd: int, notes: list[str]) -> None:
+        # Shown with the first run, to the person who can do something about them.
+        self._notes = notes
+        if WHY_PLAIN is not None:
+            self._notes.append(PLAIN.format(version=sys.version.split()[0], why=WHY_PLAIN))
         self._interrupts = Interrupts()
         self._interrupts.establish()
         self._control = Control(control_fd, self._interrupts)
         self._streams = OutputStreams()
-        main_module = types.ModuleType("__main__")
-        shell = make_shell(main_module)
-        sender = ResultSender(self._control, self._streams)
-        shell.displayhook.sender = shell.display_pub.sender = sender
-        # Never exited: user code always has get_ipython() and IPython's display hook.
-        shell.builtin_trap.__enter__()
-        shell.display_trap.__enter__()
-        builtins.exit = builtins.quit = shell.exiter
-        register_shell_magics(shell)
-        self._figures = Figures(shell)
-        add_result_data(shell)
-        self._namespace: dict[str, Any] = shell.user_ns
-        self._inspection = InspectionRequests(self._control, self._namespace, shell.user_ns_hidden)
-        self._largest: list[dict[str, Any]] = []
         self._loop = UserLoop(self._interrupts)
-        self._cells = CellRunner(shell, self._loop)
+        sender = ResultSender(self._control, self._streams)
+        self._front = ChosenFront(types.ModuleType("__main__"), sender, self._loop)
+        self._figures = self._front.figures
+        self._namespace = self._front.namespace
+        self._inspection = InspectionRequests(self._control, self._namespace, self._front.hidden)
+        self._largest: list[dict[str, Any]] = []
         self._user_module = UserModule()
         self._user_module.install()
         hooks = HookRunner(self._control, self._streams, self._interrupts, self._loop, self._user_module)
@@ -62,7 +55,7 @@ class Kernel:
         self._wakes.establish()
         self._questions = Questions(self._control, self._streams, self._interrupts, self._wakes)
         self._questions.install()
-        self._completion = Completion(shell, self._control, self._streams, self._interrupts)
+        self._completion = Completion(self._front, self._control, self._streams, self._interrupts)
         prepare_for_children(self._control, self._streams)
         prepare_multiprocessing()
 
@@ -98,6 +91,7 @@ class Kernel:
         self._inspection.forget()
         self._interrupts.establish()
         self._wakes.establish()
+        self._show_notes()
         exit_code = self._execute(run_id, code)
         self._interrupts.disarm()
         if self._control.in_child:
@@ -106,10 +100,15 @@ class Kernel:
             os._exit(exit_code)
         self._interrupts.take_pending()
         self._loop.make_current()
-        self._cells.next_cell()
+        self._front.next_cell()
         self._streams.flush()
         self._control.send({"type": "done", "code": exit_code})
         self._report_variables()
+
+    def _show_notes(self) -> None:
+        for note in self._notes:
+            print(f"dormouse: {note}", file=sys.stderr)
+        self._notes.clear()
 
     def _report_variables(self) -> None:
         """The agent names them if the next run exhausts the memory. After `done`, so that no caller waits for it."""
@@ -145,7 +144,7 @@ class Kernel:
 
     def _run_cell(self, code: str) -> None:
         try:
-            self._cells.run(code)
+            self._front.run(code)
         except KeyboardInterrupt:
             self._figures.close_open()
             raise
@@ -180,7 +179,7 @@ def _exit_code(error: SystemExit) -> int:
     return 1
 
 
-def main(control_fd: int) -> Any:
+def main(control_fd: int, notes: list[str]) -> Any:
     name_process("dormouse-kernel")
     sys.argv = [""]
-    Kernel(control_fd).serve()
+    Kernel(control_fd, notes).serve()

@@ -1,5 +1,7 @@
 """A timer of the system that sends a signal once. `signal.setitimer` belongs to user code."""
 
+from __future__ import annotations
+
 import ctypes
 import struct
 import time

@@ -1,5 +1,7 @@
 """sys.stdout and sys.stderr: two pipes to the agent that keep the order of what is written."""
 
+from __future__ import annotations
+
 import ctypes
 import fcntl
 import io

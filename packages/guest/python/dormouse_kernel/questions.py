@@ -1,5 +1,7 @@
 """input() and getpass() ask the caller of the run, if that caller answers. Otherwise they fail at once."""
 
+from __future__ import annotations
+
 import builtins
 import getpass
 import os

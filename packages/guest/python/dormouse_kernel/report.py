@@ -1,5 +1,7 @@
 """Formats exceptions as plain Python does, with the frames of user code only."""
 
+from __future__ import annotations
+
 import os
 import sys
 import traceback
@@ -11,8 +13,13 @@ from dormouse_kernel.limits import ERROR_MESSAGE_BYTES, TRACEBACK_BYTES
 
 # Tracebacks leave out the frames of files in these directories.
 OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
-IPYTHON_DIRECTORY = os.path.dirname(find_spec("IPython").origin)  # type: ignore[union-attr,type-var]
-HIDDEN_DIRECTORIES = (f"{OWN_DIRECTORY}/", f"{IPYTHON_DIRECTORY}/")
+IPYTHON = find_spec("IPython")
+HIDDEN_DIRECTORIES = (
+    f"{OWN_DIRECTORY}/",
+    *((f"{os.path.dirname(IPYTHON.origin)}/",) if IPYTHON is not None and IPYTHON.origin else ()),
+)
+# Python before 3.10 keeps more of what it shows in memory.
+COMPACT: dict[str, bool] = {"compact": True} if sys.version_info >= (3, 10) else {}
 CELL_PREFIX = "<cell "
 
 
@@ -26,7 +33,7 @@ class Report:
 def report_of(error: BaseException) -> Report:
     # Formatting a deep recursion may fail itself, and str() of the error is user code.
     try:
-        shown = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
+        shown = traceback.TracebackException(type(error), error, error.__traceback__, **COMPACT)
         _keep_user_frames(shown)
         text = "".join(shown.format())
     except Exception as failure:  # noqa: BLE001 - methods of an exception may raise anything
@@ -57,7 +64,7 @@ def _keep_user_frames(shown: traceback.TracebackException) -> None:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        todo += [one.__cause__, one.__context__, *(one.exceptions or ())]
+        todo += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]
         stack = one.stack
         # Frames above the cell are ours, or asyncio's when the cell awaits.
         cells = [index for index, frame in enumerate(stack) if frame.filename.startswith(CELL_PREFIX)]

@@ -1,5 +1,7 @@
 """Resets process-wide state that must differ between restored copies of a process."""
 
+from __future__ import annotations
+
 import os
 import random
 import sys
@@ -69,7 +71,7 @@ def _uuid(module: Any) -> bool:
     module._generate_time_safe = None
     module._last_timestamp = None
     # The multicast bit marks an address that no hardware has.
-    module._node = int.from_bytes(os.urandom(6)) | 1 << 40
+    module._node = int.from_bytes(os.urandom(6), "big") | 1 << 40
     return True
 
 

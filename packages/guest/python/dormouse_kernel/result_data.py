@@ -3,39 +3,17 @@
 Off unless the environment has DORMOUSE_RESULT_DATA=1, because most readers want a picture or text only.
 """
 
+from __future__ import annotations
+
 import math
 import os
-from typing import Any
-
-from IPython.core.formatters import BaseFormatter
-from traitlets import ObjectName, Unicode
+from collections.abc import Callable
+from typing import Any, Optional
 
 CHART = "application/vnd.dormouse.chart+json"
 DATA = "application/vnd.dormouse.data+json"
 # Larger frames are shown, but not sent whole.
 CELLS_MAX = 100_000
-
-
-class DataFormatter(BaseFormatter):
-    print_method = ObjectName("_repr_dormouse_data_")
-    _return_type = (dict,)
-
-
-class ChartFormatter(DataFormatter):
-    format_type = Unicode(CHART)
-
-
-class FrameFormatter(DataFormatter):
-    format_type = Unicode(DATA)
-
-
-def add_result_data(shell: Any) -> None:
-    formatters = shell.display_formatter.formatters
-    formatters[CHART] = ChartFormatter(parent=shell.display_formatter)
-    formatters[CHART].for_type_by_name("matplotlib.figure", "Figure", _chart)
-    formatters[DATA] = FrameFormatter(parent=shell.display_formatter)
-    formatters[DATA].for_type_by_name("pandas.core.frame", "DataFrame", _columns)
-    formatters[DATA].for_type_by_name("pandas", "DataFrame", _columns)
 
 
 def _is_wanted() -> bool:
@@ -66,3 +44,10 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+# What each kind of data is made of: the type's module and name, and the function.
+RESULT_DATA: dict[str, tuple[tuple[str, str, Callable[[Any], Optional[dict[str, Any]]]], ...]] = {
+    CHART: (("matplotlib.figure", "Figure", _chart),),
+    DATA: (("pandas.core.frame", "DataFrame", _columns), ("pandas", "DataFrame", _columns)),
+}

@@ -1,5 +1,8 @@
 """IPython's shell without its terminal, files, threads and colours."""
 
+from __future__ import annotations
+
+import os
 import subprocess
 import sys
 from types import ModuleType
@@ -13,8 +16,10 @@ from traitlets import Type, default, observe
 from traitlets.config import Config
 
 from dormouse_kernel.cell_sources import unused_cell_name
+from dormouse_kernel.ipython_display import KernelDisplayHook, KernelDisplayPublisher
 from dormouse_kernel.report import remember, report_of
-from dormouse_kernel.results import KernelDisplayHook, KernelDisplayPublisher
+
+BASHES = ("/bin/bash", "/usr/bin/bash", "/.dormouse/runtime/bin/bash")
 
 
 class Exit(ExitAutocall):
@@ -80,7 +85,7 @@ class KernelShell(InteractiveShell):
     def system(self, cmd: str) -> None:
         """The program writes to the kernel's own descriptors, so its output streams and keeps its order."""
         line = self.var_expand(cmd, depth=1)
-        code = subprocess.call(line, shell=True, executable="/bin/bash")
+        code = subprocess.call(line, shell=True, executable=_find_bash())
         self.user_ns["_exit_code"] = code
 
     def ask_exit(self) -> None:
@@ -99,6 +104,11 @@ class KernelShell(InteractiveShell):
 
     def showindentationerror(self) -> None:
         self.showtraceback()
+
+
+def _find_bash() -> str | None:
+    """That of the sandbox. An image without one has the runtime's, and else what `subprocess` takes."""
+    return next((path for path in BASHES if os.path.exists(path)), None)
 
 
 def make_shell(main: ModuleType) -> KernelShell:

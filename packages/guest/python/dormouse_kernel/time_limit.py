@@ -1,5 +1,7 @@
 """Interrupts user code that runs between runs for too long."""
 
+from __future__ import annotations
+
 import signal
 import time
 from collections.abc import Iterator

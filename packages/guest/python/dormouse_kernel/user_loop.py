@@ -1,13 +1,13 @@
 """The event loop of top-level await. It also runs between runs."""
 
+from __future__ import annotations
+
 import asyncio
 import contextvars
 import sys
 import traceback
 from collections.abc import Coroutine
 from typing import Any
-
-from IPython.core import async_helpers
 
 from dormouse_kernel.interrupts import Interrupts
 
@@ -23,7 +23,9 @@ class UserLoop:
         if self._loop is None or self._loop.is_closed():
             self._loop = asyncio.new_event_loop()
             # IPython's own magics that await use the same loop.
-            async_helpers._asyncio_event_loop = self._loop
+            helpers: Any = sys.modules.get("IPython.core.async_helpers")
+            if helpers is not None:
+                helpers._asyncio_event_loop = self._loop
         return self._loop
 
     def make_current(self) -> None:
@@ -34,7 +36,7 @@ class UserLoop:
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         loop = self.get()
         asyncio.set_event_loop(loop)
-        task = loop.create_task(coroutine, context=self.context)
+        task = self._create_task(loop, coroutine)
         interrupted = False
 
         def cancel_while_waiting() -> bool:
@@ -66,6 +68,14 @@ class UserLoop:
         finally:
             self._interrupts.cancel_await = None
 
+    def _create_task(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any]
+    ) -> asyncio.Task[Any]:
+        if sys.version_info >= (3, 11):
+            return loop.create_task(coroutine, context=self.context)
+        # Older tasks copy the context: what this cell sets is lost to the next one.
+        return self.context.run(loop.create_task, coroutine)
+
     def idle_until_readable(self, fd: int) -> None:
         """Runs background tasks until the agent sends a message."""
         loop = self._loop
@@ -84,7 +94,7 @@ class UserLoop:
                 try:
                     loop.run_forever()
                 except BaseException as error:  # noqa: BLE001 - no user task may end the kernel
-                    traceback.print_exception(error, file=sys.stderr)
+                    traceback.print_exception(type(error), error, error.__traceback__, file=sys.stderr)
         finally:
             if not loop.is_closed():
                 loop.remove_reader(fd)

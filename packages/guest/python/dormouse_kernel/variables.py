@@ -1,5 +1,7 @@
 """Estimates the size of variables, so that a list and an error about memory can name it. Runs no user code."""
 
+from __future__ import annotations
+
 import sys
 import time
 from collections.abc import Iterable

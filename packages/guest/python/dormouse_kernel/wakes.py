@@ -1,5 +1,7 @@
 """agent.wake in a kernel: updates identity and seeds at once, and runs hooks when no run is active."""
 
+from __future__ import annotations
+
 import signal
 from types import FrameType
 from typing import Any

@@ -13,6 +13,7 @@ export type CreateSandboxBody = {
   maxBackgroundMs?: number
   wakeOnTimer?: boolean | undefined
   atMemoryLimit?: 'kill' | 'pause' | undefined
+  connections?: { keepAsleepMs?: number | undefined; wakeOnData?: boolean | undefined } | undefined
   expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' | 'standby' }
   limits?:
     | { memoryBytes?: number; cpus?: number; pids?: number; diskBytes?: number; files?: number }
@@ -36,6 +37,7 @@ export type SandboxAnswer = {
   wakeOnTimer: boolean
   wakesAt?: string | undefined
   atMemoryLimit: 'kill' | 'pause'
+  connections: { keepAsleepMs: number; wakeOnData: boolean }
   expires?:
     | {
         afterMs?: number | undefined
@@ -76,6 +78,7 @@ export type UpdateSandboxBody = {
   maxBackgroundMs?: number
   wakeOnTimer?: boolean
   atMemoryLimit?: 'kill' | 'pause'
+  connections?: { keepAsleepMs?: number; wakeOnData?: boolean }
   expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' | 'standby' } | null
   ephemeral?: boolean
   network?: NetworkBody

@@ -31,7 +31,7 @@ export interface Services {
   /** Defaults for sandboxes created without a policy. */
   readonly policyDefaults: Pick<
     SandboxPolicy,
-    'idleTimeoutMs' | 'storeAfterMs' | 'maxBackgroundMs' | 'network'
+    'idleTimeoutMs' | 'storeAfterMs' | 'maxBackgroundMs' | 'network' | 'connections'
   >
   /** Default limits of sandboxes of this caller. */
   readonly defaultLimits: (caller: Caller) => SandboxLimits

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { isSandboxId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
 import type { ServerConfig } from '../config/config.ts'
 import type { Closing } from '../host/closing.ts'
@@ -8,6 +9,7 @@ import { FailedLookupHistory } from '../network/failed-lookup-history.ts'
 import { NetworkService } from '../network/network-service.ts'
 import { openEgress } from '../network/open-egress.ts'
 import type { EntryOf } from '../network/record-entries.ts'
+import { DataWakes } from '../sandbox/data-wakes.ts'
 import type { Sandboxes } from '../sandbox/sandboxes.ts'
 import { secretsInUse } from '../sandbox/secrets-in-use.ts'
 import { openAuthority } from '../secrets/open-authority.ts'
@@ -46,13 +48,19 @@ export async function openNetwork(
   // Egress asks for a gate again only after the network has attached one.
   const reopen = (id: string) => network.reopen(id)
   const egress = engine.capabilities.network
-    ? await openEgress({ config: config.network, authority, reopen, fence, log })
+    ? await openEgress({ config: config.network, authority, endAddon: engine.endAddon, reopen, fence, log })
     : undefined
   if (egress !== undefined) opened.use({ [Symbol.asyncDispose]: () => egress.close() })
   egress?.onDenial(({ sandboxId, ageMs, ...denied }) => denials.add(sandboxId, denied, ageMs))
+  const dataWakes = opened.use(new DataWakes({ clock, log }))
+  egress?.onDataAsleep((id) => {
+    const sandbox = isSandboxId(id) ? sandboxes.find(id) : undefined
+    if (sandbox !== undefined) dataWakes.arrived(sandbox)
+  })
   egress?.onFailedLookup(({ sandboxId, ...failed }) => failedLookups.add(sandboxId, failed))
   const network: NetworkService = opened.use(
     new NetworkService({
+      endAddon: engine.endAddon,
       egress,
       denials,
       failedLookups,

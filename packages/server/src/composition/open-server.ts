@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { SharedDeadline } from '@dormouse/async'
 import { hasErrorCode } from '@dormouse/contracts'
-import { DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
+import { DEFAULT_CONNECTIONS, DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
 import type { ItemStore, RecordStore } from '@dormouse/e2b'
 import { PublicDialer } from '@dormouse/egress'
 import type { Engine } from '@dormouse/engine'
@@ -154,6 +154,7 @@ function openDefaults(
       storeAfterMs: config.storeAfterMs,
       maxBackgroundMs: config.maxBackgroundMs,
       network: defaultNetwork(config),
+      connections: DEFAULT_CONNECTIONS,
     },
   }
 }

@@ -46,7 +46,7 @@ export interface DeploymentServiceOptions extends DeployServices {
   readonly sandboxes: Pick<SandboxCalls, 'create' | 'get' | 'deleteSnapshot'>
   readonly policyDefaults: Pick<
     CreateSandbox,
-    'idleTimeoutMs' | 'storeAfterMs' | 'maxBackgroundMs' | 'network'
+    'idleTimeoutMs' | 'storeAfterMs' | 'maxBackgroundMs' | 'network' | 'connections'
   >
   readonly defaultLimits: (caller: Caller) => SandboxLimits
   readonly nowMs: () => number

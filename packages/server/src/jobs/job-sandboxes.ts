@@ -1,5 +1,5 @@
 import { hasErrorCode, type JobId, type SandboxId } from '@dormouse/contracts'
-import { DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
+import { DEFAULT_CONNECTIONS, DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
 import type { Caller } from '../access/caller.ts'
 import type { Log } from '../log.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
@@ -52,7 +52,7 @@ export class JobSandboxes {
         limits: { ...defaultLimits(caller), ...(await this.#limitsOf(job)), ...request.limits },
         ...{ name: undefined, metadata: { ...request.metadata, job: job.id }, ephemeral: true },
         ...{ idleTimeoutMs: 0, storeAfterMs: 0, maxBackgroundMs: 0 },
-        ...{ wakeOnTimer: false, atMemoryLimit: 'kill' },
+        ...{ wakeOnTimer: false, atMemoryLimit: 'kill', connections: DEFAULT_CONNECTIONS },
         expires: { idleMs: ABANDONED_MS, action: 'delete' },
       },
       caller,

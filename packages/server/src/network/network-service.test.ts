@@ -24,6 +24,10 @@ const egressControl: EgressControl = {
     done.push(`change ${mode}`)
   },
   detach: async () => void done.push('detach'),
+  park: async () => [],
+  unpark: async () => {},
+  resume: async () => {},
+  endParked: async () => {},
   forget: () => void done.push('forget'),
   check: () => {},
   reportDenials: async () => {},
@@ -52,7 +56,7 @@ function burrow(fd: number, open?: () => Promise<Gate>) {
   })
   const gate = { tcp: fd, dns: fd, close: () => void done.push(`close ${fd}`) }
   return {
-    burrow: { ended, openGate: open ?? (async () => gate) } as unknown as Burrow,
+    burrow: { ended, openGate: open ?? (async () => gate), takeEnds: () => [] } as unknown as Burrow,
     end: () => end({ reason: 'destroyed' }),
   }
 }

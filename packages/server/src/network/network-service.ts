@@ -1,23 +1,51 @@
 import { closeSync } from 'node:fs'
 import { KeyedMutex, settledWithin } from '@dormouse/async'
-import { DormouseError, hasErrorCode, isSandboxId, parseAllowRule, type SandboxId } from '@dormouse/contracts'
+import {
+  DormouseError,
+  hasErrorCode,
+  isSandboxId,
+  parseAllowRule,
+  type SandboxId,
+  type SnapshotId,
+} from '@dormouse/contracts'
 import type { NetworkCountersAnswer, NetworkReportAnswer } from '@dormouse/contracts/http'
 import type { EdgeSecret, Egress, EgressPolicy } from '@dormouse/egress'
-import type { Burrow, Gate } from '@dormouse/engine'
+import type {
+  Burrow,
+  Gate,
+  GateKeeper,
+  PortConnection,
+  ParkedConnections as SavedConnections,
+} from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { NetworkPolicy, SandboxRow } from '../store/sandbox-rows.ts'
+import { ConnectionEnds } from './connection-ends.ts'
 import type { DenialHistory } from './denial-history.ts'
 import type { FailedLookupHistory } from './failed-lookup-history.ts'
+import { IncomingConnections } from './incoming-connections.ts'
+import { ParkedConnections } from './parked-connections.ts'
 
 /** What this service uses of egress. */
 export type EgressControl = Pick<
   Egress,
-  'attach' | 'change' | 'check' | 'detach' | 'forget' | 'counters' | 'reportDenials'
+  | 'attach'
+  | 'change'
+  | 'check'
+  | 'detach'
+  | 'forget'
+  | 'counters'
+  | 'reportDenials'
+  | 'park'
+  | 'unpark'
+  | 'resume'
+  | 'endParked'
 >
 
 export interface NetworkServiceOptions {
   /** Undefined when this host cannot open gates. */
   readonly egress: EgressControl | undefined
+  /** See `Engine`. */
+  readonly endAddon?: string | undefined
   readonly denials: DenialHistory
   readonly failedLookups: FailedLookupHistory
   /** The secrets of a sandbox, with their values. */
@@ -37,6 +65,7 @@ interface NetworkedSandbox {
 /** The gate of one burrow, open or about to be. */
 interface BurrowGate {
   readonly burrow: Burrow
+  readonly keeper: GateKeeper | undefined
   gate: Gate | undefined
   isAttached: boolean
   problem: string | undefined
@@ -56,16 +85,22 @@ export class NetworkService implements Disposable {
   readonly #gates = new Map<SandboxId, BurrowGate>()
   /** Calls to egress happen one at a time for each sandbox, in order. */
   readonly #locks = new KeyedMutex()
+  readonly #incoming: IncomingConnections
+  readonly #parked: ParkedConnections | undefined
   #deletedTotal = NOTHING
 
   constructor(options: NetworkServiceOptions) {
     this.#options = options
+    const { egress, endAddon, log } = options
+    this.#incoming = new IncomingConnections(egress && endAddon)
+    this.#parked = egress && new ParkedConnections({ ends: new ConnectionEnds(egress, this.#incoming), log })
   }
 
   /** Closes every gate. */
   [Symbol.dispose](): void {
     for (const { gate } of this.#gates.values()) gate?.close()
     this.#gates.clear()
+    this.#parked?.[Symbol.dispose]()
   }
 
   /** Throws `invalid_argument` for a rule that can never allow anything on this host. */
@@ -79,7 +114,8 @@ export class NetworkService implements Disposable {
    */
   async open(sandbox: NetworkedSandbox, burrow: Burrow): Promise<void> {
     const { egress } = this.#options
-    const entry: BurrowGate = { burrow, gate: undefined, isAttached: false, problem: undefined }
+    const keeper = this.#parked?.keeperOf(sandbox.id, () => sandbox.effectiveRow.connections.keepAsleepMs)
+    const entry: BurrowGate = { burrow, keeper, gate: undefined, isAttached: false, problem: undefined }
     this.#gates.set(sandbox.id, entry)
     if (egress === undefined) {
       entry.problem = NOT_HERE
@@ -87,7 +123,7 @@ export class NetworkService implements Disposable {
     }
     void burrow.ended.then(() => this.#end(sandbox.id, entry))
     // Started before the lock is taken: this takes time, and an earlier burrow of the sandbox may still hold the lock.
-    const gate = burrow.openGate()
+    const gate = burrow.openGate(entry.keeper)
     // Awaited under the lock; until then a rejection is not unhandled.
     gate.catch(() => {})
     const attached = this.#locks
@@ -116,6 +152,36 @@ export class NetworkService implements Disposable {
     // Read now: the policy may have changed since the burrow started.
     await egress.attach(sandbox.id, gate, this.#policyOf(sandbox.effectiveRow))
     entry.isAttached = true
+    // A frozen sandbox may still be stored, and wake from its snapshot again.
+    if (sandbox.effectiveRow.state === 'running') await this.#parked?.resume(sandbox.id, entry.burrow)
+  }
+
+  /** A snapshot of a sandbox was taken. Its connections can continue in a burrow that is made from it. */
+  saved(id: SandboxId, snapshotId: SnapshotId, connections: SavedConnections | undefined): void {
+    this.#parked?.save(id, snapshotId, connections ?? [])
+  }
+
+  /** For the restore of this snapshot for the same sandbox. */
+  connectionsIn(id: SandboxId, snapshotId: SnapshotId): SavedConnections | undefined {
+    return this.#parked?.savedIn(id, snapshotId)
+  }
+
+  /** The connections of a sleeping sandbox that are kept, and for how long. */
+  parkedOf(id: SandboxId): { readonly count: number; readonly leftMs: number } | undefined {
+    return this.#parked?.describe(id)
+  }
+
+  /** A connection to a port of a burrow that outlives sleeps of its sandbox, as far as its policy allows. */
+  keep(id: SandboxId, burrow: Burrow, connection: PortConnection): void {
+    this.#incoming.keep(id, burrow, connection)
+  }
+
+  /** The frozen sandbox wakes: its connections continue. Never rejects. */
+  thawed(id: SandboxId, burrow: Burrow): void {
+    const resumed = this.#locks.run(id, async () => this.#parked?.resume(id, burrow))
+    resumed.catch((error: unknown) =>
+      this.#options.log.error({ sandboxId: id, err: error }, 'connections of a sandbox do not continue'),
+    )
   }
 
   #fail(id: SandboxId, entry: BurrowGate, error: unknown): void {
@@ -130,6 +196,7 @@ export class NetworkService implements Disposable {
 
   #end(id: SandboxId, entry: BurrowGate): void {
     entry.gate?.close()
+    this.#incoming.leaveBurrow(id, entry.burrow)
     if (this.#gates.get(id) !== entry) return
     this.#gates.delete(id)
     this.#detach(id)
@@ -158,7 +225,7 @@ export class NetworkService implements Disposable {
     const entry = isSandboxId(id) ? this.#gates.get(id) : undefined
     if (entry === undefined) throw new DormouseError('burrow_ended', `${id} has no burrow.`)
     entry.gate?.close()
-    entry.gate = await entry.burrow.openGate()
+    entry.gate = await entry.burrow.openGate(entry.keeper)
     return entry.gate
   }
 
@@ -202,6 +269,8 @@ export class NetworkService implements Disposable {
     this.#deletedTotal = plus(this.#deletedTotal, this.counters(id))
     this.#options.denials.forget(id)
     this.#options.failedLookups.forget(id)
+    this.#parked?.forget(id)
+    this.#incoming.forget(id)
     // Cannot reject: `forget` only posts a message.
     void this.#locks.run(id, () => this.#options.egress?.forget(id))
   }

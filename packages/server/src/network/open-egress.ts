@@ -10,6 +10,8 @@ export interface OpenEgress {
   readonly config: NetworkConfig
   /** The certificate authority that sandboxes with secrets trust. */
   readonly authority: { readonly certificate: string; readonly key: string }
+  /** See `Engine.endAddon`. */
+  readonly endAddon: string | undefined
   /** Opens another gate for a sandbox after the worker thread died. */
   readonly reopen: (sandboxId: string) => Promise<Gate>
   /** Memory of the deadline after which this host must not act for its sandboxes. Undefined outside a cluster. */
@@ -18,7 +20,8 @@ export interface OpenEgress {
 }
 
 /** Starts the worker thread that serves all gates. */
-export function openEgress({ config, authority, reopen, fence, log }: OpenEgress): Promise<Egress> {
+export function openEgress(options: OpenEgress): Promise<Egress> {
+  const { config, authority, endAddon, reopen, fence, log } = options
   const { resolvers, reachable, ownAddresses, proxy, maxConnections, maxConnectionsTotal, caFile } = config
   return Egress.start({
     ...(resolvers && { resolvers }),
@@ -30,6 +33,7 @@ export function openEgress({ config, authority, reopen, fence, log }: OpenEgress
     maxConnectionsTotal,
     hostAddresses: () => [...ownAddresses],
     ca: authority,
+    ...(endAddon !== undefined && { endAddon }),
     ...(caFile !== undefined && { upstreamCa: readRoots(caFile) }),
     reopen,
     onError: (message, cause) => log.error({ err: cause }, message),

@@ -39,7 +39,19 @@ export interface SandboxDependencies {
   readonly quarantine: Quarantine
   readonly network: Pick<
     NetworkService,
-    'check' | 'open' | 'change' | 'shut' | 'problemOf' | 'counters' | 'report' | 'forget'
+    | 'check'
+    | 'open'
+    | 'keep'
+    | 'saved'
+    | 'connectionsIn'
+    | 'thawed'
+    | 'parkedOf'
+    | 'change'
+    | 'shut'
+    | 'problemOf'
+    | 'counters'
+    | 'report'
+    | 'forget'
   >
   readonly secrets: Pick<SandboxSecrets, 'require' | 'envOf' | 'prepare' | 'forget'>
   readonly volumes: {

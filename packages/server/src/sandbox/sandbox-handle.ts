@@ -13,6 +13,7 @@ export type SandboxHandle = Pick<
   | 'attachRun'
   | 'explainProcess'
   | 'hold'
+  | 'keep'
   | 'metrics'
   | 'standby'
   | 'resume'

@@ -7,11 +7,11 @@ import type {
   SnapshotAnswer,
   WhyAnswer,
 } from '@dormouse/contracts/http'
-import type { Burrow, Guest, Snapshot } from '@dormouse/engine'
+import type { Burrow, Guest, PortConnection, Snapshot } from '@dormouse/engine'
 import { Moment } from '../clock/moment.ts'
 import type { LedgerEntry } from '../store/ledger-rows.ts'
 import type { Page } from '../store/page.ts'
-import type { SandboxLimits, SandboxPolicy, SandboxRow, Tier } from '../store/sandbox-rows.ts'
+import type { SandboxRow, Tier } from '../store/sandbox-rows.ts'
 import { ActiveWork } from './active-work.ts'
 import { type AttachOptions, attach } from './attach.ts'
 import { attachRun, type RunToFollow, type SendingRun } from './attach-run.ts'
@@ -27,7 +27,7 @@ import { callerGaveUp, requireExists } from './sandbox-errors.ts'
 import { SandboxReader } from './sandbox-reader.ts'
 import { sandboxMetrics, sandboxView, snapshotView } from './sandbox-view.ts'
 import { changedRow, lastState, type NewBurrow, type StateChange, writeChange } from './state-change.ts'
-import { update } from './transitions/change.ts'
+import { type PolicyChange, update } from './transitions/change.ts'
 import { continueAfter } from './transitions/continue-after.ts'
 import { finish } from './transitions/finish.ts'
 import { type Fork, fork } from './transitions/fork.ts'
@@ -167,6 +167,11 @@ export class Sandbox {
     return this.work.hold(kind, what, untilMs)
   }
 
+  /** A connection to one of its ports outlives its sleeps from now on. */
+  keep(connection: PortConnection): void {
+    if (this.burrow !== undefined) this.deps.network.keep(this.id, this.burrow, connection)
+  }
+
   /** All callers share one wake. A caller that gives up does not end it for the others. */
   wake(cause: WakeCause, signal?: AbortSignal): Promise<void> {
     this.work.interruptSleep()
@@ -237,7 +242,7 @@ export class Sandbox {
     return promote(this, options)
   }
 
-  update(change: Partial<SandboxPolicy> & { limits?: Partial<SandboxLimits> }): Promise<SandboxAnswer> {
+  update(change: PolicyChange): Promise<SandboxAnswer> {
     return continueAfter(this, () => this.#change(() => update(this, change)))
   }
 

@@ -9,6 +9,7 @@ export type WakeCause =
   | 'port'
   | 'ssh'
   | 'timer'
+  | 'data'
   | 'limit_raised'
 export type StandbyCause =
   | 'asked'

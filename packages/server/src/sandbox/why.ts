@@ -121,7 +121,8 @@ function summarise(sandbox: Sandbox, { sleepsInMs, storesInMs }: Times): string 
         ? 'Asleep, on disk only'
         : `Asleep in memory; on disk only in ${inWords(storesInMs)}`
     const wakesInMs = untilTimerWake(sandbox)
-    return wakesInMs === undefined ? `${where}.` : `${where}. A timer wakes it in ${inWords(wakesInMs)}.`
+    const timer = wakesInMs === undefined ? undefined : `A timer wakes it in ${inWords(wakesInMs)}.`
+    return [`${where}.`, timer, connectionsText(sandbox)].filter(Boolean).join(' ')
   }
   if (row.state !== 'running') return `It is ${row.state}.`
   if (work.isBusy) {
@@ -132,6 +133,15 @@ function summarise(sandbox: Sandbox, { sleepsInMs, storesInMs }: Times): string 
   if (refusal !== undefined)
     return `Nothing is going on, but it cannot be saved: ${refusal.reason} Next attempt in ${inWords(sleepsInMs)}.`
   return `Nothing is going on; it sleeps in ${inWords(sleepsInMs)}.`
+}
+
+/** Only while there are some. */
+function connectionsText({ id, row, deps }: Sandbox): string | undefined {
+  const parked = deps.network.parkedOf(id)
+  if (parked === undefined) return undefined
+  const what = parked.count === 1 ? 'A connection is' : `${parked.count} connections are`
+  const wakes = row.connections.wakeOnData ? '; data that arrives wakes it' : ''
+  return `${what} kept for ${inWords(parked.leftMs)}${wakes}.`
 }
 
 function whereTo({ rollbackTo }: NonNullable<WhyAnswer['damage']>): string {

@@ -59,6 +59,7 @@ test('a row is as it was put, whichever of its fields have changed since, also w
       storeAfterMs: 1,
       maxBackgroundMs: 2,
       wakeOnTimer: true,
+      connections: { keepAsleepMs: 1_000, wakeOnData: true },
       atMemoryLimit: 'pause',
     },
     ...{ expires: undefined, ephemeral: false, network: { mode: 'none', allow: [] }, secrets: [] },

@@ -36,6 +36,7 @@ export type SandboxPolicy = Pick<
   | 'maxBackgroundMs'
   | 'wakeOnTimer'
   | 'atMemoryLimit'
+  | 'connections'
   | 'expires'
   | 'ephemeral'
   | 'network'
@@ -88,6 +89,8 @@ export interface SandboxRow {
   readonly wakeOnTimer: boolean
   /** What happens when it reaches its memory limit. */
   readonly atMemoryLimit: SandboxAnswer['atMemoryLimit']
+  /** What happens to connections to the outside while it sleeps. */
+  readonly connections: SandboxAnswer['connections']
   readonly expires: Expiry | undefined
   readonly ephemeral: boolean
   readonly network: NetworkPolicy
@@ -128,6 +131,7 @@ const COLUMNS = [
   ['maxBackgroundMs', 'max_background_ms'],
   ['wakeOnTimer', 'wake_on_timer'],
   ['atMemoryLimit', 'at_memory_limit'],
+  ['connections', 'connections'],
   ['expires', 'expires'],
   ['ephemeral', 'ephemeral'],
   ['network', 'network'],
@@ -162,6 +166,7 @@ const JSON_FIELDS: ReadonlySet<string> = new Set([
   'metadata',
   'expires',
   'network',
+  'connections',
   'secrets',
 ])
 

@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { abortable } from '@dormouse/async'
 import { DormouseError, newSandboxId, type SandboxId, type SnapshotId } from '@dormouse/contracts'
+import { DEFAULT_CONNECTIONS } from '@dormouse/contracts/http'
 import type { Burrow, BurrowEnd, ProgramSettings } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import type { CreateSandbox, NetworkPolicy, SandboxLimits } from '../store/sandbox-rows.ts'
@@ -181,6 +182,7 @@ function describeSandbox(
     storeAfterMs: 0,
     maxBackgroundMs: 0,
     wakeOnTimer: false,
+    connections: DEFAULT_CONNECTIONS,
     atMemoryLimit: 'kill',
     expires: { afterMs: timeoutMs, action: 'delete' },
     ephemeral: true,

@@ -73,7 +73,11 @@ function describe(shown: Shown): string {
 type Field = readonly [string, string | undefined]
 
 function policyFields(info: SandboxInfo): Field[] {
-  const { idleTimeoutMs, storeAfterMs, wakeOnTimer, wakesAt, expires, ephemeral } = info
+  const { idleTimeoutMs, storeAfterMs, wakeOnTimer, wakesAt, connections, expires, ephemeral } = info
+  const wakesFor = [
+    wakeOnTimer ? `for timers${wakesAt === undefined ? '' : `, next at ${wakesAt}`}` : '',
+    connections.wakeOnData ? 'for data on its connections' : '',
+  ]
   const sleeps = idleTimeoutMs === 0 ? 'never' : `after ${formatDuration(idleTimeoutMs)} without work`
   const times = [
     expires?.afterMs === undefined ? '' : `${formatDuration(expires.afterMs)} after its creation`,
@@ -83,9 +87,16 @@ function policyFields(info: SandboxInfo): Field[] {
   return [
     [ephemeral ? 'deleted' : 'sleeps', sleeps],
     ['stored on disk', ephemeral ? undefined : `${formatDuration(storeAfterMs)} later`],
-    ['wakes', wakeOnTimer ? `for timers${wakesAt === undefined ? '' : `, next at ${wakesAt}`}` : undefined],
+    ['wakes', wakesFor.filter(Boolean).join(', and ') || undefined],
+    ['connections', keptFor(connections.keepAsleepMs)],
     ['expires', times.filter(Boolean).join(', or ') || undefined],
   ]
+}
+
+function keptFor(keepAsleepMs: number): string {
+  return keepAsleepMs === 0
+    ? 'end when it sleeps'
+    : `kept for ${formatDuration(keepAsleepMs)} while it sleeps`
 }
 
 function usageFields({ info: { limits }, usage }: Pick<Shown, 'info' | 'usage'>): Field[] {

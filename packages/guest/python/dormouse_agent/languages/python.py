@@ -5,14 +5,14 @@ import site
 from importlib.machinery import PathFinder
 
 from dormouse_agent.languages.language import AGENT_PYTHON, GUEST_DIRECTORY, KernelCommand, Language
-from dormouse_agent.programs import kernel_python
+from dormouse_agent.programs import find_python, kernel_python
 
 KERNEL_DIRECTORY = os.path.join(GUEST_DIRECTORY, "dormouse_kernel")
 
 
 class Python(Language):
     names = ("python",)
-    program = "Python with IPython"
+    program = "Python"
     answers_input = True
     completes = True
 
@@ -22,7 +22,8 @@ class Python(Language):
     def command(self, program: str, env: dict[str, str], control_fd: int, interrupt_fd: int | None) -> KernelCommand:
         args = [program, KERNEL_DIRECTORY, str(control_fd)]
         if program == AGENT_PYTHON:
-            return KernelCommand(args)
+            note = find_python(env).note
+            return KernelCommand(args if note is None else [*args, "", note])
         return KernelCommand([*args, _ipython_directory()], _virtual_environment(program, env))
 
 

@@ -1,5 +1,7 @@
 """Small pictures of arrays and images, as PNG."""
 
+from __future__ import annotations
+
 import base64
 import struct
 import zlib

@@ -1,5 +1,7 @@
 """Recognises types by identity. Reading `__module__`, `__class__` or `__len__` of any object may run user code."""
 
+from __future__ import annotations
+
 import sys
 import types
 from collections import deque

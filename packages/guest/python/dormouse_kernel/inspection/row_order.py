@@ -1,5 +1,7 @@
 """Sorts and filters the rows of a table. Compares only values of known types."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Sequence
 from typing import Any

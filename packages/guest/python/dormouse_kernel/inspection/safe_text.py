@@ -1,5 +1,7 @@
 """The text of a value, without calling `__repr__` or `__str__` of user code."""
 
+from __future__ import annotations
+
 import datetime
 import types
 from itertools import islice

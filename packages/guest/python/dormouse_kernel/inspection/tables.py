@@ -1,5 +1,7 @@
 """Variables as tables: columns of values that are read one window at a time."""
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """The variables of a context: name, type, shape, size and a short preview of each."""
 
+from __future__ import annotations
+
 import time
 import types
 from collections import deque

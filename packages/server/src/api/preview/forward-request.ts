@@ -62,6 +62,7 @@ function send(connection: KeptConnection, forwarded: ForwardRequest, hold: Conne
   const head = `${method} ${target} HTTP/1.1\r\n${headerLines(headersForSandbox(request, forwarded))}\r\n`
   return new Promise((resolve) => {
     const answer = new Answer(connection, forwarded, hold, resolve)
+    hold.follow(connection.socket)
     if (forwarded.departure.hasGone) answer.leave()
     else connection.send(head, answer, { hasBody: method !== 'HEAD' })
   })

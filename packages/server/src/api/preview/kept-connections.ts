@@ -1,5 +1,4 @@
-import type { Duplex } from 'node:stream'
-import type { Guest } from '@dormouse/engine'
+import type { Guest, PortConnection } from '@dormouse/engine'
 import { DISCARD_MAX_MS } from '../limits.ts'
 import { type AnswerHead, AnswerReader, type AnswerSink } from './answer-reader.ts'
 
@@ -65,14 +64,14 @@ export class KeptConnection implements AnswerSink {
   /** It has carried a request before, so the program inside may be about to close it. */
   isReused = false
   idleSinceMs = 0
-  readonly #socket: Duplex
+  readonly socket: PortConnection
   readonly #port: PortConnections
   readonly #reader = new AnswerReader()
   readonly #answered: () => void
   #user: ConnectionUser | undefined
 
-  constructor(socket: Duplex, port: PortConnections) {
-    this.#socket = socket
+  constructor(socket: PortConnection, port: PortConnections) {
+    this.socket = socket
     this.#port = port
     this.#answered = port.expectAnswer()
     socket.on('data', this.#take)
@@ -82,7 +81,7 @@ export class KeptConnection implements AnswerSink {
   }
 
   get isOpen(): boolean {
-    const { destroyed, writableEnded, readableEnded } = this.#socket
+    const { destroyed, writableEnded, readableEnded } = this.socket
     return !destroyed && !writableEnded && !readableEnded
   }
 
@@ -90,28 +89,28 @@ export class KeptConnection implements AnswerSink {
   send(head: string, user: ConnectionUser, options: { hasBody: boolean }): void {
     this.#user = user
     this.#reader.expect(this, options)
-    if (this.isOpen) this.#socket.write(head, 'latin1')
+    if (this.isOpen) this.socket.write(head, 'latin1')
     else process.nextTick(this.#fail)
   }
 
   pause(): void {
-    this.#socket.pause()
+    this.socket.pause()
   }
 
   resume(): void {
-    this.#socket.resume()
+    this.socket.resume()
   }
 
   /** Resets the connection. Its user hears nothing more. */
   destroy(): void {
     this.#user = undefined
-    this.#socket.destroy()
+    this.socket.destroy()
   }
 
   /** Resets the connection later, when the program inside does not close its half in time. */
   endInOrder(): void {
-    this.#socket.end()
-    setTimeout(() => this.#socket.destroy(), DISCARD_MAX_MS).unref()
+    this.socket.end()
+    setTimeout(() => this.socket.destroy(), DISCARD_MAX_MS).unref()
   }
 
   onHead(head: AnswerHead): void {
@@ -127,8 +126,10 @@ export class KeptConnection implements AnswerSink {
     const user = this.#user
     this.#user = undefined
     this.isReused = true
+    // One that waits for the next request ends when the sandbox sleeps.
+    this.socket.outlives = false
     // A slow client may have paused it.
-    this.#socket.resume()
+    this.socket.resume()
     if (!canContinue) this.endInOrder()
     else if (this.isOpen) this.#port.keep(this)
     user?.onEnd()
@@ -149,7 +150,7 @@ export class KeptConnection implements AnswerSink {
     } catch {
       this.#fail()
     }
-    this.#socket.end()
+    this.socket.end()
   }
 
   readonly #fail = () => {

@@ -29,6 +29,7 @@ export async function openRelay(
       answered = kept?.expectAnswer(guest, port) ?? answered
       return connected
     })
+    hold.follow(connection)
     // Always one listener, also between two users of the connection.
     connection.on('error', () => {})
     connection.once('close', () => {

@@ -135,6 +135,7 @@ function testServices({
       storeAfterMs: 60_000,
       maxBackgroundMs: 86_400_000,
       network: { mode: 'public', allow: [] },
+      connections: { keepAsleepMs: 3_600_000, wakeOnData: false },
     },
     defaultLimits: () => ({
       memoryBytes: 1024 ** 3,

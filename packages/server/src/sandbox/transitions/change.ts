@@ -8,12 +8,22 @@ import { processLimits } from './restore-options.ts'
 /** Of a ledger entry: a list of hosts can be long. */
 const DETAIL_MAX_CHARACTERS = 1_000
 
+/** Of `limits` and `connections`, absent fields stay. */
+export type PolicyChange = Partial<Omit<SandboxPolicy, 'connections'>> & {
+  readonly limits?: Partial<SandboxLimits>
+  readonly connections?: Partial<SandboxPolicy['connections']>
+}
+
 /** Checks a change that a caller asks for, then makes it. Pre: the caller holds the lock alone. */
 export async function update(
   sandbox: Sandbox,
-  { limits, ...policy }: Partial<SandboxPolicy> & { limits?: Partial<SandboxLimits> },
+  { limits, connections, ...others }: PolicyChange,
 ): Promise<void> {
   const { row, deps } = sandbox
+  const policy: Partial<SandboxPolicy> = {
+    ...others,
+    ...(connections && { connections: { ...row.connections, ...connections } }),
+  }
   const allLimits = limits && { ...row.limits, ...limits }
   if (limits !== undefined) deps.quotas.checkCeilings(row.owner, raised(limits, row.limits))
   // A sleeping sandbox is checked when it wakes.

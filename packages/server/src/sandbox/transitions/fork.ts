@@ -113,6 +113,7 @@ async function forkRunning(
   try {
     const forked = await deps.engine.fork(burrow, options)
     if (forked.resumeError !== undefined) {
+      deps.network.saved(row.id, forked.snapshot.id, forked.connections)
       savedAs = forked.snapshot.id
       throw forked.resumeError
     }

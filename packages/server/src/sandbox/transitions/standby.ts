@@ -125,13 +125,14 @@ export async function save(
   leave: 'running' | 'frozen' | 'gone',
   signal?: AbortSignal,
 ): Promise<Saved> {
-  const { engine, starts, log } = sandbox.deps
+  const { engine, network, starts, log } = sandbox.deps
   const { wakeOnTimer: keepTimers } = sandbox.row
   try {
     const limitRestore: LimitRestore = (_id, restore) => starts.runUrgent(restore)
     const options = { leave, keepTimers, limitRestore, ...(signal && { signal }) }
-    const { snapshot, burrow: next, resumeError } = await engine.snapshot(burrow, options)
+    const { snapshot, burrow: next, resumeError, connections } = await engine.snapshot(burrow, options)
     const { id: snapshotId } = snapshot
+    network.saved(sandbox.id, snapshotId, connections)
     if (resumeError !== undefined)
       log.warn(
         { sandboxId: sandbox.id, snapshotId, err: resumeError },

@@ -39,6 +39,7 @@ async function thaw(sandbox: Sandbox, burrow: Burrow, cause: WakeCause): Promise
   })
   sandbox.work.woke(cause)
   await sandbox.recordOutcome(async () => {
+    deps.network.thawed(id, burrow)
     await burrow.thaw()
     const latencyMs = performance.now() - began
     deps.ledger.wakeTook(id, latencyMs)
@@ -74,6 +75,7 @@ function burrowFromHead({ row, deps }: Sandbox): Promise<Burrow> {
     of: row.headOf ?? row.id,
     reason: 'resume',
     passTime: row.wakeOnTimer,
+    connections: deps.network.connectionsIn(row.id, row.head),
     ...currentOptions(deps, row, row.head),
   })
 }

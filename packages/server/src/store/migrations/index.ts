@@ -24,6 +24,7 @@ import { sql as images } from './0022-images.ts'
 import { sql as e2bItems } from './0023-e2b-items.ts'
 import { sql as services } from './0024-services.ts'
 import { sql as snapshotVariables } from './0025-snapshot-variables.ts'
+import { sql as connections } from './0026-connections.ts'
 import { sql as clusterHost } from './cluster-0001-host.ts'
 import { sql as jobs } from './jobs-0001-jobs.ts'
 import { sql as schedules } from './jobs-0002-schedules.ts'
@@ -63,6 +64,7 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0023-e2b-items', sql: e2bItems },
   { name: '0024-services', sql: services },
   { name: '0025-snapshot-variables', sql: snapshotVariables },
+  { name: '0026-connections', sql: connections },
 ]
 
 /** journal.db: the events of runs. */

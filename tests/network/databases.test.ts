@@ -1,0 +1,100 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { makeAuthority, makeLeaf } from '../../packages/egress/src/edge/certificate.ts'
+import { World } from './world/world.ts'
+
+const SECRET_HOST = 'api.web.example'
+
+let world: World
+let directory: string
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'dormouse-databases-'))
+  const root = makeAuthority(new Date())
+  const caFile = join(directory, 'roots.pem')
+  writeFileSync(caFile, root.certificate)
+  const servers = Object.fromEntries(
+    [SECRET_HOST, 'other.example'].map((name) => [name, makeLeaf(name, root, new Date())]),
+  )
+  world = await World.make({ network: { caFile } })
+  await world.startOutside('databases.mjs')
+  await world.startOutside('https-servers.mjs', JSON.stringify(servers))
+  const secret = { name: 'API_KEY', value: 'sk-live-0123456789abcdefgh', domains: [SECRET_HOST] }
+  await world.server.ok('/v1/secrets', { json: secret })
+})
+afterAll(async () => {
+  await world?.[Symbol.asyncDispose]()
+  rmSync(directory, { recursive: true, force: true })
+})
+
+/** Clients that speak the protocols of the servers themselves, so that nothing connects again behind our back. */
+const CLIENTS = `
+import http.client, os, ssl, struct
+def connect(port): s = socket.create_connection(("web.example", port)); s.settimeout(30); return s
+def exactly(s, size):
+    got = b""
+    while len(got) < size:
+        more = s.recv(size - len(got))
+        if not more: raise EOFError
+        got += more
+    return got
+
+redis = connect(6379)
+def ask_redis(line):
+    redis.sendall(line.encode() + b"\\r\\n")
+    return redis.recv(1000).decode().strip()
+
+postgres = connect(5433)
+def messages():
+    while True:
+        kind, size = struct.unpack("!cI", exactly(postgres, 5)); body = exactly(postgres, size - 4)
+        yield kind, body
+        if kind == b"Z": return
+hello = struct.pack("!I", 196608) + b"user\\0postgres\\0database\\0postgres\\0\\0"
+postgres.sendall(struct.pack("!I", len(hello) + 4) + hello); list(messages())
+def ask_postgres(query):
+    body = query.encode() + b"\\0"
+    postgres.sendall(b"Q" + struct.pack("!I", len(body) + 4) + body)
+    return [body[6:].decode() for kind, body in messages() if kind == b"D"]
+ask_postgres("create temporary table visits (n int)")
+
+web = connect(7009)
+web.sendall(b"GET / HTTP/1.1\\r\\nHost: web.example\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\nSec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\\r\\n\\r\\n")
+handshake = b""
+while not handshake.endswith(b"\\r\\n\\r\\n"): handshake += web.recv(1)
+def ask_web(text):
+    web.sendall(bytes([0x81, 0x80 | len(text)]) + bytes(4) + text.encode())
+    size = exactly(web, 2)[1]
+    return exactly(web, size).decode()
+
+unverified = ssl._create_unverified_context()
+through = http.client.HTTPSConnection("other.example", 8443, timeout=30, context=unverified)
+edge = http.client.HTTPSConnection("${SECRET_HOST}", 8443, timeout=30)
+def ask_https(to):
+    to.auto_open = to.sock is None
+    to.request("GET", "/", headers={"X-Key": os.environ["API_KEY"]})
+    return to.getresponse().read().decode()
+def ask_all(n):
+    return [ask_redis(f"INCR visits"), ask_postgres(f"insert into visits values ({n}) returning n"),
+            ask_postgres("select count(*) from visits"), ask_web(f"round {n}"), ask_https(through), ask_https(edge)]
+`
+
+test('PostgreSQL, Redis, a WebSocket and HTTPS, also with a secret, are still good after ten sleeps', async () => {
+  const id = await world.create(undefined, { secrets: ['API_KEY'] })
+  await world.server.run(id, CLIENTS)
+  for (let round = 1; round <= 11; round += 1) {
+    expect(await world.inside(id, `ask_all(${round})`)).toEqual([
+      `:${round}`,
+      [String(round)],
+      [String(round)],
+      `round ${round}`,
+      'welcome',
+      'welcome',
+    ])
+    const tier = round % 2 === 0 ? 'frozen' : 'stored'
+    await world.server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier } })
+    // One row per session: the same connection, and not one that somebody made again.
+    expect(await world.inside(id, 'ask_redis("CLIENT LIST").count(" addr=")')).toBe(1)
+  }
+})
