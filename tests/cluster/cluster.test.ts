@@ -153,6 +153,12 @@ describe('a lost host', () => {
       })
       .toBe('11\n')
     process.kill(one.pid, 'SIGCONT')
+    // A request that was passed on once is served by the owner only.
+    const headers = { 'dormouse-hop': 'the-test' }
+    for (let tries = 0; tries < 20; tries += 1) {
+      expect((await ask(one, `/v1/sandboxes/${id}`, { headers })).status).not.toBe(200)
+      await sleep(25)
+    }
     await untilUp()
     await expect
       .poll(async () => (await runOn(one, id, 'print(value)')).stdout, {

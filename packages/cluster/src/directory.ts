@@ -99,6 +99,12 @@ export class Directory implements Disposable {
     return this.#entries.get(id)
   }
 
+  /** Whether there was an entry that its owner has removed. False when there never was one, as far as NATS knows. */
+  async wasRemoved(id: string): Promise<boolean> {
+    const entry = await this.#bucket.get(id)
+    return entry !== null && entry.operation !== 'PUT'
+  }
+
   /** Undefined when there is an entry already. */
   add(id: string, entry: DirectoryEntry): Promise<Located | undefined> {
     return this.#write(id, entry, 0)

@@ -58,6 +58,8 @@ export class Cluster implements AsyncDisposable {
   readonly #ending = new AbortController()
   readonly #lostListeners = new Set<() => void>()
   #lease: Lease | undefined
+  /** A host with a new lease does nothing before it knows which sandboxes are still its own. */
+  #isJoined = false
   #rejoining: Promise<void> = Promise.resolve()
 
   private constructor(options: ClusterOptions, parts: { hosts: Hosts; directory: Directory; depot: Depot }) {
@@ -73,7 +75,7 @@ export class Cluster implements AsyncDisposable {
       exists: async (id) => (directory.find(id) ?? (await directory.read(id))) !== undefined,
     })
     const onLost = (id: SandboxId) => void this.#evict(id)
-    this.owned = new OwnedSandboxes({ directory, names: this.names, rows, hostId, onLost })
+    this.owned = new OwnedSandboxes({ directory, names: this.names, hostId, onLost })
     const rowOf = (id: SandboxId) => deps.sandboxes.find(id)?.row
     this.replication = new Replication({ depot, transfer, owned: this.owned, rowOf, log })
     const isHeld = () => this.isHeld
@@ -98,13 +100,12 @@ export class Cluster implements AsyncDisposable {
     await cluster.#takeLease()
     await cluster.#claimAll()
     for (const row of deps.rows.all()) {
-      const isMine = cluster.owned.find(row.id) !== undefined || cluster.#isNew(row.id)
-      if (isMine || row.state === 'deleting') continue
+      if (row.state === 'deleting' || !(await cluster.#isGone(row.id))) continue
       options.log.warn({ sandboxId: row.id }, 'a sandbox is another host’s now; its copy here is removed')
       deps.rows.put({ ...row, state: 'deleting', name: undefined }, row)
-      rows.removePublished(row.id)
     }
     deps.ownership = cluster.ownership
+    cluster.#isJoined = true
     return cluster
   }
 
@@ -117,7 +118,7 @@ export class Cluster implements AsyncDisposable {
   }
 
   get isHeld(): boolean {
-    return this.#lease?.isHeld === true
+    return this.#isJoined && this.#lease?.isHeld === true
   }
 
   get isCordoned(): boolean {
@@ -246,7 +247,7 @@ export class Cluster implements AsyncDisposable {
   /** Claims the entries of this host for its new lease. A host that takes one over at the same time wins or loses. */
   async #claimAll(): Promise<void> {
     const mine = [...this.directory.all()].filter(({ entry }) => entry.host === this.hostId)
-    const { deps, rows } = this.#options
+    const { deps } = this.#options
     const known = new Set(deps.rows.all().map(({ id }) => String(id)))
     const next = mine[Symbol.iterator]()
     const work = async () => {
@@ -254,7 +255,6 @@ export class Cluster implements AsyncDisposable {
         await this.#claim(located, known.has(located.id))
     }
     await Promise.all(Array.from({ length: CLAIMS_AT_ONCE }, work))
-    for (const id of known) if (rows.wasPublished(id) && !this.#isMine(id)) this.owned.forget(id)
   }
 
   async #claim(located: Located, hasRow: boolean): Promise<void> {
@@ -274,17 +274,19 @@ export class Cluster implements AsyncDisposable {
     if (name !== undefined) await this.names.release(id, { name, owner })
   }
 
-  #isMine(id: string): boolean {
-    return this.directory.find(id)?.entry.host === this.hostId
-  }
-
-  /** The directory never had it: it is older than the membership of this host, or was not acknowledged. */
-  #isNew(id: string): boolean {
-    return !this.#options.rows.wasPublished(id) && this.directory.find(id) === undefined
+  /**
+   * Another host owns the sandbox, or has deleted it. An entry that is missing proves nothing: NATS may have lost it, and
+   * a host never removes a sandbox for that.
+   */
+  async #isGone(id: SandboxId): Promise<boolean> {
+    if (this.owned.find(id) !== undefined) return false
+    const located = await this.directory.read(id)
+    return located === undefined ? await this.directory.wasRemoved(id) : located.entry.host !== this.hostId
   }
 
   #lose(lease: Lease): void {
     if (this.#lease !== lease) return
+    this.#isJoined = false
     const { deps, log } = this.#options
     const fields = { hostId: this.hostId, epoch: lease.epoch }
     log.error(fields, 'the lease of this host has ended; its sandboxes are frozen until it has another one')
@@ -294,17 +296,16 @@ export class Cluster implements AsyncDisposable {
   }
 
   async #rejoin(): Promise<void> {
-    const { deps, log, rows } = this.#options
+    const { deps, log } = this.#options
     while (!this.#ending.signal.aborted) {
       try {
         await this.#takeLease()
-        const former = [...this.owned.all()].map(({ id }) => id)
-        for (const id of former) this.owned.forget(id)
-        await Promise.all(former.map((id) => this.directory.read(id)))
+        this.owned.reset()
+        const sandboxes = [...deps.sandboxes.all()]
+        await Promise.all(sandboxes.map(({ id }) => this.directory.read(id)))
         await this.#claimAll()
-        for (const { id } of [...deps.sandboxes.all()])
-          if (this.owned.find(id) === undefined && (former.includes(id) || rows.wasPublished(id)))
-            await this.#evict(id)
+        for (const { id } of sandboxes) if (await this.#isGone(id)) await this.#evict(id)
+        this.#isJoined = this.#lease?.isHeld === true
         await resumeEffects(deps, log)
         this.start()
         log.info({ epoch: this.owned.epoch }, 'this host has a lease again')

@@ -4,12 +4,10 @@ import type { Directory, DirectoryEntry, Located, Names, Replica } from '@dormou
 import type { SandboxId } from '@dormouse/contracts'
 import { NameTakenElsewhere } from '../sandbox/sandbox-errors.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
-import type { ClusterRows } from './cluster-rows.ts'
 
 export interface OwnedSandboxesOptions {
   readonly directory: Directory
   readonly names: Names
-  readonly rows: ClusterRows
   readonly hostId: string
   /** Another host owns the sandbox now. Its copy here must end. */
   readonly onLost: (id: SandboxId) => void
@@ -50,11 +48,10 @@ export class OwnedSandboxes {
 
   /** Adds the entry of a sandbox that is about to be created, then takes its name. On failure nothing is left. */
   async claim(row: SandboxRow): Promise<void> {
-    const { directory, rows } = this.#options
+    const { directory } = this.#options
     const added = await directory.add(row.id, this.#entryOf(row, undefined))
     if (added === undefined) return
     this.#owned.set(row.id, added)
-    rows.addPublished(row.id)
     if (row.name === undefined) return
     try {
       await this.claimName(row, row.name)
@@ -73,7 +70,7 @@ export class OwnedSandboxes {
 
   /** Takes the entry out of the directory. Afterwards no host wakes the sandbox. */
   async release({ id, name, owner }: SandboxRow): Promise<void> {
-    const { directory, names, rows } = this.#options
+    const { directory, names } = this.#options
     await this.#writing.get(id)?.catch(() => {})
     const located = this.#owned.get(id)
     if (located === undefined) return
@@ -84,20 +81,22 @@ export class OwnedSandboxes {
       throw error
     })
     if (isRemoved && name !== undefined) await names.release(id, { name, owner })
-    rows.removePublished(id)
+  }
+
+  /** Forgets which entries are this host's, before it claims them for a new lease. */
+  reset(): void {
+    this.#owned.clear()
   }
 
   /** The sandbox is another host's from now on. */
   forget(id: string): void {
     this.#owned.delete(id)
     this.#newest.delete(id)
-    this.#options.rows.removePublished(id)
   }
 
   /** This host has claimed the entry. */
   hold(located: Located): void {
     this.#owned.set(located.id, located)
-    this.#options.rows.addPublished(located.id)
   }
 
   /** Writes the entry of a sandbox in the background, until it succeeds or the sandbox is not this host's any more. */
@@ -161,13 +160,12 @@ export class OwnedSandboxes {
   async #writeNewest(id: string): Promise<void> {
     const row = this.#newest.get(id)
     if (row === undefined) return
-    const { directory, rows, names } = this.#options
+    const { directory, names } = this.#options
     const located = this.#owned.get(id)
     if (located === undefined) {
       const added = await directory.add(id, this.#entryOf(row, undefined))
-      if (added === undefined) return this.#lose(id)
+      if (added === undefined) return await this.#adopt(id)
       this.#owned.set(id, added)
-      rows.addPublished(id)
     } else {
       await this.#put(located, this.#entryOf(row, located.entry))
       const { name, owner } = located.entry
@@ -192,20 +190,26 @@ export class OwnedSandboxes {
   }
 
   async #put(located: Located, entry: DirectoryEntry): Promise<boolean> {
-    const { directory, hostId } = this.#options
+    const { directory } = this.#options
     const changed = await directory.change(located, entry)
     if (changed !== undefined) {
       this.#owned.set(located.id, changed)
       return true
     }
-    const now = await directory.read(located.id)
-    // The answer to a write of this host was lost: what it wrote is there.
-    if (now?.entry.host === hostId && now.entry.epoch === this.epoch) {
-      this.#owned.set(located.id, now)
-      throw new Error('the entry has changed')
-    }
-    this.#lose(located.id)
+    await this.#adopt(located.id)
     return false
+  }
+
+  /**
+   * The entry has another revision than this host knew. When it is still this host's, because the answer to a write was
+   * lost or the host has claimed it for a new lease, throws, so that the write is tried again.
+   */
+  async #adopt(id: string): Promise<void> {
+    const { directory, hostId } = this.#options
+    const now = await directory.read(id)
+    if (now?.entry.host !== hostId) return this.#lose(id)
+    this.#owned.set(id, now)
+    throw new Error('the entry has changed')
   }
 
   #lose(id: string): void {
