@@ -71,11 +71,11 @@ threads = [threading.Thread(target=each, daemon=True) for each in (send, receive
 for each in threads: each.start()
 `
 
-test('no byte is lost or doubled under load in both directions, while the sandbox sleeps fifty times', async () => {
+test('no byte is lost or doubled under load in both directions, while the sandbox sleeps twenty times', async () => {
   const id = await connected()
   await world.server.run(id, FLOW)
   const counts: number[] = []
-  for (let round = 0; round < 50; round += 1) {
+  for (let round = 0; round < 20; round += 1) {
     await standby(id, round % 5 === 0 ? 'stored' : 'frozen')
     counts.push((await world.inside<number[]>(id, 'counts'))[1] ?? 0)
   }
@@ -83,7 +83,7 @@ test('no byte is lost or doubled under load in both directions, while the sandbo
     '(stop.set(), [each.join(60) for each in threads], sent.hexdigest() == back.hexdigest(), counts[0] == counts[1])[2:]'
   expect(await world.inside(id, whole)).toEqual([true, true])
   // It flowed all the time, not only between the first sleeps.
-  expect(counts.at(-1)).toBeGreaterThan(counts[25] ?? 0)
+  expect(counts.at(-1)).toBeGreaterThan(counts[10] ?? 0)
 })
 
 describe('while the sandbox sleeps', () => {

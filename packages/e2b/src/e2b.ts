@@ -62,7 +62,7 @@ export class E2b implements Disposable {
   }
 
   /** Whether the request is for a sandbox that clients of E2B know. */
-  isTarget(request: IncomingMessage): boolean {
+  isTarget(request: Pick<IncomingMessage, 'headers'>): boolean {
     const target = findTarget(request, this.#backend.domain)
     // Ports of sandboxes that no client of E2B knows are previews as always.
     return (

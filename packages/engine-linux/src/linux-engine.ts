@@ -322,8 +322,7 @@ export class LinuxEngine implements Engine {
     await snapshots?.removeLeftovers()
     await this.#volumes.removeDeleted()
     // Upkeep that the last server did not get to.
-    for (const { id } of (await snapshots?.store.list()) ?? [])
-      this.#upkeep.schedule(id, UPKEEP_AFTER_START_MS)
+    for (const id of (await snapshots?.store.ids()) ?? []) this.#upkeep.schedule(id, UPKEEP_AFTER_START_MS)
     return { burrows, lost, undone }
   }
 

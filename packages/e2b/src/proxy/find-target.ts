@@ -15,9 +15,14 @@ const LABEL = /^(?<port>[1-9]\d{0,4})-(?<sandboxId>[a-z0-9][a-z0-9-]*)$/
  * Reads the routing headers where they count, which is at an address, `localhost` or `sandbox.<domain>`, and otherwise
  * the host name `<port>-<id>.<domain>`.
  */
-export function findTarget({ headers }: IncomingMessage, domain: string | undefined): Target | undefined {
-  const host = (headers.host ?? '').toLowerCase().replace(/:\d*$/, '')
+export function findTarget(
+  { headers }: Pick<IncomingMessage, 'headers'>,
+  domain: string | undefined,
+): Target | undefined {
   const sandboxId = headerOf(headers, 'e2b-sandbox-id')
+  // Most requests are for neither.
+  if (sandboxId === undefined && domain === undefined) return undefined
+  const host = (headers.host ?? '').toLowerCase().replace(/:\d*$/, '')
   const port = headerOf(headers, 'e2b-sandbox-port')
   const isShared =
     host === 'localhost' || isIP(host.replace(/^\[|\]$/g, '')) !== 0 || host.startsWith('sandbox.')

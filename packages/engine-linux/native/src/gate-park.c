@@ -145,7 +145,7 @@ static unsigned char *read_end(int fd, uint32_t max_bytes)
     return NULL;
 }
 
-/* A connected socket to which nothing can be written: its buffer is full, and nobody reads the other side. */
+/* A connected socket to which nothing can be written: its buffer is full, and the other side is never read. */
 static bool make_stand_in(int pair[2])
 {
     static const char filling[4096];

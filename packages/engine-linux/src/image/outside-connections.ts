@@ -37,7 +37,7 @@ export interface OutsideConnections {
 
 /**
  * The other end of a connection to the outside is in the server. It is gone when the sandbox wakes, or was made anew to
- * fit. CRIU would send unsent data or finish connecting, and fail the restore because nobody replies. So this changes
+ * fit. CRIU would send unsent data or finish connecting, and fail the restore because no reply comes. So this changes
  * such a connection to one with nothing left to send; the program can still read what it had received, as far as a
  * restore can bring it back. The ends of `keys` continue, and get what was unsent, or received beyond that, in another
  * way. Changes `files`, the decoded files.img, and images in `imageDir`.

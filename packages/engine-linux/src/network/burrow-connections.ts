@@ -68,7 +68,7 @@ export class BurrowConnections {
     await this.#gate.unpark()
   }
 
-  /** Closes what nobody asked for. */
+  /** Closes what the server has not asked for. */
   discard(): void {
     this.#gate.closePrepared()
     this.#ends?.discard()

@@ -55,7 +55,7 @@ export class BurrowEnds {
     return ends
   }
 
-  /** Closes the ends that nobody took. */
+  /** Closes the ends that the server has not taken. */
   discard(): void {
     for (const { fd } of this.take()) closeSync(fd)
   }

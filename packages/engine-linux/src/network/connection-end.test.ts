@@ -94,7 +94,7 @@ test.each([
 
 test.each([
   ['more was received than written', { receiveSeq: 1_001, sendSeq: 2_000 }],
-  ['bytes are missing that nobody has', { receiveSeq: 990, sendSeq: 2_000 }],
+  ['bytes are missing that neither side has', { receiveSeq: 990, sendSeq: 2_000 }],
   ['more was received inside than sent', { receiveSeq: 1_000, sendSeq: 1_999 }],
   ['unsent bytes are missing', { receiveSeq: 1_000, sendSeq: 2_001 }],
 ])('ends that do not fit are not joined: %s', (_name, state) => {

@@ -166,7 +166,7 @@ async function publishImage(engine: SnapshotEngine, publish: Publish): Promise<I
   await using worker = new PageWorker()
   // All layers at once: with many files, each call flushes the whole file system.
   await worker.sync([work])
-  return engine.afterCollecting(async () => {
+  return await engine.afterCollecting(async () => {
     const { layout } = engine.host
     const chain = await nameLayers(engine, layers)
     const id = newSnapshotId()

@@ -22,6 +22,9 @@ import type { SnapshotHost } from './snapshot-host.ts'
 /** Sandboxes that wake often, and parents of forks; a snapshot beyond this is only read again. */
 const CACHED_SNAPSHOTS = 256
 
+/** A collection reads every manifest. After a start, clients that waited for the server come first. */
+const COLLECT_AFTER_START_MS = 3_000
+
 export interface SnapshotEngineOptions {
   readonly host: BurrowHost
   readonly criu: Criu
@@ -111,7 +114,7 @@ export class SnapshotEngine implements AsyncDisposable {
       await this.store.removeUnfinished().catch(report)
     }
     await removeOldPulls(layout.pullsDir).catch(report)
-    await this.collector.collect()
+    this.collector.collectAfter(COLLECT_AFTER_START_MS)
     await removeDumpCgroups(this.#dumpHost).catch(report)
   }
 

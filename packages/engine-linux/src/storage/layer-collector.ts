@@ -50,6 +50,13 @@ export class LayerCollector implements AsyncDisposable {
     await this.#collect()
   }
 
+  /** The same, but not before `ms` have passed. */
+  collectAfter(ms: number): void {
+    this.#isDue = true
+    this.#pausedUntil = Math.max(this.#pausedUntil, performance.now() + ms)
+    this.#collectLater()
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     clearTimeout(this.#timer)
     await this.#collecting

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rename, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { LayerId, SnapshotId } from '@dormouse/contracts'
@@ -49,4 +49,29 @@ test('every layer may be in use when a manifest is missing', async () => {
 test('snapshots that are left out of a list are not read', async () => {
   await write(ONE, '')
   expect(await store.list(new Set([ONE]))).toEqual([])
+})
+
+test('a manifest is read again when it was replaced, and only then', async () => {
+  const [other, third] = ['ly-bbbbbbbbbbbbbbbb', 'ly-cccccccccccccccc'] as [LayerId, LayerId]
+  const text = (layer: LayerId) => JSON.stringify({ formatVersion: 2, layers: [layer] })
+  const { manifest } = layout.snapshot(ONE)
+  await write(ONE, text(LAYER))
+  await utimes(manifest, 1000, 1000)
+  expect(await store.findUsedLayers()).toEqual(new Set([LAYER]))
+  // In place and with the time of before, as no snapshot is written: this shows that it is not read.
+  await writeFile(manifest, text(other))
+  await utimes(manifest, 1000, 1000)
+  expect(await store.findUsedLayers()).toEqual(new Set([LAYER]))
+  await writeFile(`${manifest}.new`, text(third))
+  await rename(`${manifest}.new`, manifest)
+  expect(await store.findUsedLayers()).toEqual(new Set([third]))
+  await rm(layout.snapshot(ONE).dir, { recursive: true })
+  expect(await store.findUsedLayers()).toEqual(new Set())
+})
+
+test('the layers of a snapshot are known again when its manifest was mended', async () => {
+  await write(ONE, '')
+  expect(await store.findUsedLayers()).toBeUndefined()
+  await writeFile(layout.snapshot(ONE).manifest, JSON.stringify({ formatVersion: 2, layers: [LAYER] }))
+  expect(await store.findUsedLayers()).toEqual(new Set([LAYER]))
 })

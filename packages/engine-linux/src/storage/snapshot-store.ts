@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs'
 import { readdir, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fulfilled, settleAll } from '@dormouse/async'
@@ -6,8 +5,9 @@ import { DormouseError, isLayerId, isSnapshotId, type LayerId, type SnapshotId }
 import type { Layout, SnapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { generationPaths } from './generation.ts'
+import { LayerLists } from './layer-lists.ts'
 import { removeSums } from './layer-sums.ts'
-import { findLayers, type Manifest, readManifest } from './manifest.ts'
+import { type Manifest, readManifest } from './manifest.ts'
 import { UNFINISHED } from './publish-snapshot.ts'
 import { damaged, type VerifiedSnapshots } from './verify-snapshot.ts'
 
@@ -23,12 +23,14 @@ export class SnapshotStore {
   readonly #layout: Layout
   readonly #verified: VerifiedSnapshots
   readonly #findOtherUsedLayers: FindOtherUsedLayers
+  readonly #layerLists: LayerLists
 
   /** `findOtherUsedLayers`: the layers that live burrows use. */
   constructor(layout: Layout, verified: VerifiedSnapshots, findOtherUsedLayers: FindOtherUsedLayers) {
     this.#layout = layout
     this.#verified = verified
     this.#findOtherUsedLayers = findOtherUsedLayers
+    this.#layerLists = new LayerLists(layout)
   }
 
   async get(id: SnapshotId): Promise<{ paths: SnapshotPaths; manifest: Manifest }> {
@@ -49,13 +51,14 @@ export class SnapshotStore {
 
   /** Manifests of all snapshots besides `except`, without those that are damaged or have another format. */
   async list(except: ReadonlySet<SnapshotId> = new Set()): Promise<Manifest[]> {
-    const ids = (await this.#ids()).filter((id) => !except.has(id))
+    const ids = (await this.ids()).filter((id) => !except.has(id))
     const read = (id: SnapshotId) => () =>
       readManifest(this.#layout.snapshot(id).manifest).catch(() => undefined)
     return (await settleAll(ids.map(read), READ_AT_ONCE)).flatMap(fulfilled).flatMap((found) => found ?? [])
   }
 
-  async #ids(): Promise<SnapshotId[]> {
+  /** Of all snapshots, also of those that cannot be read. */
+  async ids(): Promise<SnapshotId[]> {
     return (await readdir(this.#layout.snapshotsDir)).filter(isSnapshotId)
   }
 
@@ -108,16 +111,9 @@ export class SnapshotStore {
     const before = await this.#findOtherUsedLayers()
     if (before === undefined) return undefined
     const used = new Set(before)
-    const ids = (await this.#ids()).filter((id) => id !== except)
-    // Only the lists of layers: checking whole manifests takes ten times as long, and there may be thousands.
-    const read = (id: SnapshotId) => async () => {
-      const { manifest, dir } = this.#layout.snapshot(id)
-      return (await findLayers(manifest)) ?? (existsSync(dir) ? undefined : [])
-    }
-    for (const found of await settleAll(ids.map(read), READ_AT_ONCE)) {
-      if (found.status === 'rejected' || found.value === undefined) return undefined
-      for (const layer of found.value) used.add(layer)
-    }
+    const ofSnapshots = await this.#layerLists.all((await this.ids()).filter((id) => id !== except))
+    if (ofSnapshots === undefined) return undefined
+    for (const layer of ofSnapshots) used.add(layer)
     const after = await this.#findOtherUsedLayers()
     if (after === undefined) return undefined
     for (const layer of after) used.add(layer)

@@ -30,6 +30,8 @@ type Clocks = Pick<Clock, 'wallMs' | 'monotonicMs'>
 
 /** Compared with when the key does not exist, so that the answer takes as long. */
 const NO_DIGEST = new Uint8Array(32)
+/** More keys than are in use at once. A key that was forgotten is only hashed again. */
+const RECENT_MAX = 256
 const BEARER = /^Bearer +(?<key>\S+) *$/i
 
 /** Keys in state.db. The rows are authoritative; all are cached in memory, and every change is written first. */
@@ -39,6 +41,8 @@ export class StoredAccess implements Access {
   readonly #records = new Map<string, KeyRecord>()
   readonly #live = new Map<string, LiveKey>()
   readonly #listeners = new Set<(record: KeyRecord) => void>()
+  /** Headers that were valid since a key last changed: hashing takes as long as the rest of a short request. */
+  readonly #recent = new Map<string, AuthenticatedKey>()
 
   constructor(database: Database, clocks: Clocks = hostClock) {
     this.#rows = new KeyRows(database)
@@ -48,11 +52,15 @@ export class StoredAccess implements Access {
 
   authenticate(authorization: string | undefined): AuthenticatedKey {
     if (authorization === undefined) throw unauthorized('There is no API key in this request')
+    const known = this.#recent.get(authorization)
+    if (known !== undefined) return known
     const key = BEARER.exec(authorization)?.groups?.key ?? ''
     const live = this.#live.get(findKeyId(key) ?? '')
     if (!isSameDigest(digestKey(key), live?.digest ?? NO_DIGEST) || live === undefined) {
       throw unauthorized('The API key is not valid')
     }
+    if (this.#recent.size >= RECENT_MAX) this.#recent.clear()
+    this.#recent.set(authorization, live.authenticated)
     return live.authenticated
   }
 
@@ -151,6 +159,7 @@ export class StoredAccess implements Access {
 
   #hold(record: KeyRecord): void {
     const { id, name, scopes, quotas, rateLimit, digest } = record
+    this.#recent.clear()
     const before = this.#live.get(id)
     this.#records.set(id, record)
     if (record.revokedAtMs !== undefined) {

@@ -21,6 +21,7 @@ import {
 } from './limits.ts'
 import { answerMalformedRequests } from './malformed-request.ts'
 import { describeRoutes } from './openapi.ts'
+import type { PreviewRequest } from './preview/preview-message.ts'
 import { usePreviews } from './preview/previews.ts'
 import { parseQueryString } from './query-string.ts'
 import { requestIds } from './request-id.ts'
@@ -54,6 +55,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     readonly errorAnswers: ErrorAnswers
     readonly clientTimeouts: ClientTimeouts
+    /** Requests that are answered before previews see them. */
+    readonly takenBefore: ((request: PreviewRequest) => boolean)[]
   }
 }
 
@@ -95,6 +98,7 @@ export async function createApp(services: Services, options: AppOptions): Promis
 
   app.decorate('errorAnswers', answers)
   app.decorate('clientTimeouts', clientTimeouts)
+  app.decorate('takenBefore', [])
   app.setErrorHandler((error, request, reply) => answers.send(error, request, reply))
   useSchemas(app, options.checkAnswers ?? false)
   useJsonBodies(app, clientTimeouts.jsonBodyMs)

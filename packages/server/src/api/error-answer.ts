@@ -1,14 +1,14 @@
-import type { ServerResponse } from 'node:http'
 import { DormouseError, ERRORS, type ErrorCode } from '@dormouse/contracts'
 import type { ErrorAnswer } from '@dormouse/contracts/http'
 import type { FastifyBaseLogger, FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import type { PreviewResponse } from './preview/preview-message.ts'
 
 export interface ErrorAnswers {
   /** The part of a failure that a caller may see. */
   body(error: DormouseError, requestId: string): ErrorAnswer
   send(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply
   /** For requests outside the framework. Pre: nothing of the answer was sent. */
-  write(error: unknown, requestId: string, response: ServerResponse, log: FastifyBaseLogger): void
+  write(error: unknown, requestId: string, response: PreviewResponse, log: FastifyBaseLogger): void
 }
 
 export interface ErrorAnswerOptions {

@@ -6,7 +6,7 @@ const GIVEN = /^[\w.-]{1,64}$/
 /**
  * Makes ids that are unique across restarts, without a random number per request. Keeps a well-formed id of the caller.
  */
-export function requestIds(): (request: IncomingMessage) => string {
+export function requestIds(): (request: Pick<IncomingMessage, 'headers'>) => string {
   const start = randomBytes(5).toString('hex')
   let count = 0
   return (request) => {

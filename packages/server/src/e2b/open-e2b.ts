@@ -24,6 +24,7 @@ export function openE2b(
     log: app.log,
   })
   app.server.once('close', () => e2b[Symbol.dispose]())
+  app.takenBefore.push((request) => e2b.isTarget(request))
   interpose(app, 'request', (request: IncomingMessage, response: ServerResponse) =>
     e2b.take(request, response),
   )

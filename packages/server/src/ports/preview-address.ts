@@ -20,8 +20,7 @@ export interface ServiceAddress {
 const SERVICE_BY_PATH = /^(?<prefix>\/v1\/services\/(?<service>[^/?]+)\/http)(?<target>\/.*)$/s
 const SERVICE_LABEL = /^sv-[2-9a-km-np-z]{16}$/
 
-const BY_PATH =
-  /^(?<prefix>\/v1\/sandboxes\/(?<sandbox>[^/?]+)\/ports\/(?<port>[1-9]\d{0,4}))(?<target>\/.*)$/s
+const BY_PATH = /^(\/v1\/sandboxes\/([^/?]+)\/ports\/([1-9]\d{0,4}))(\/.*)$/s
 /** Host names know no upper case, and a dot begins another label: sandboxes with such names are named by path. */
 const LABEL = /^(?<port>[1-9]\d{0,4})-(?<sandbox>[a-z0-9][a-z0-9_-]{0,56})$/
 /** Routes of this server. Under a preview's host name every path belongs to the sandbox. */
@@ -34,7 +33,7 @@ export function findPreview(
 ): PreviewAddress | undefined {
   const named = domain === undefined ? undefined : inHost(host, domain)
   if (named !== undefined) return { ...named, target: url, prefix: undefined }
-  const { prefix, sandbox, port, target } = BY_PATH.exec(url)?.groups ?? {}
+  const [, prefix, sandbox, port, target] = BY_PATH.exec(url) ?? []
   if (prefix === undefined || sandbox === undefined || target === undefined) return undefined
   if (Number(port) > PORT_MAX || OURS.test(target)) return undefined
   return { sandbox, port: Number(port), target, prefix }

@@ -1,4 +1,4 @@
-import type { SnapshotId } from '@dormouse/contracts'
+import type { SandboxId, SnapshotId } from '@dormouse/contracts'
 import type { Burrow, Snapshot } from '@dormouse/engine'
 import type { IntentKind } from '../store/intent-rows.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
@@ -8,8 +8,10 @@ import type { SandboxDependencies } from './sandbox-dependencies.ts'
 export interface Found {
   /** Burrows that live. */
   readonly burrows: readonly Burrow[]
+  readonly burrowsOf: ReadonlyMap<SandboxId, readonly Burrow[]>
   /** Snapshots without a row that were not deleted: the server ended before it recorded them. Newest first. */
   readonly unrecorded: readonly Snapshot[]
+  readonly unrecordedOf: ReadonlyMap<SandboxId, readonly Snapshot[]>
   /** Which of them hold the files of burrows that died. */
   readonly ofDeadBurrows: ReadonlySet<SnapshotId>
   /** Snapshots of forks that were not on disk when the machine stopped. */
@@ -39,10 +41,33 @@ export async function findRemains({ engine, snapshots }: SandboxDependencies): P
   )
   return {
     burrows,
+    burrowsOf: bySandbox(burrows),
     unrecorded,
+    unrecordedOf: bySandbox(unrecorded),
     ofDeadBurrows: new Set(lost.flatMap(({ filesSnapshotId }) => filesSnapshotId ?? [])),
     undone: new Set(undone),
   }
+}
+
+function bySandbox<Item extends { readonly sandboxId: SandboxId }>(
+  items: readonly Item[],
+): ReadonlyMap<SandboxId, readonly Item[]> {
+  const found = new Map<SandboxId, Item[]>()
+  for (const item of items) {
+    const same = found.get(item.sandboxId)
+    if (same === undefined) found.set(item.sandboxId, [item])
+    else same.push(item)
+  }
+  return found
+}
+
+/** Whether a stored sandbox is as its row says, as most are: then there is nothing to do, and nothing to write. */
+export function isAtRest(
+  row: SandboxRow,
+  { found, intent }: { found: Found; intent: IntentKind | undefined },
+): boolean {
+  const isStored = row.state === 'standby' && row.tier === 'stored' && row.burrow === undefined
+  return isStored && intent === undefined && !found.burrowsOf.has(row.id) && !found.unrecordedOf.has(row.id)
 }
 
 export function remainsOf(
@@ -50,8 +75,8 @@ export function remainsOf(
   row: SandboxRow,
   { found, intent }: { found: Found; intent: IntentKind | undefined },
 ): Remains {
-  const burrows = found.burrows.filter(({ sandboxId }) => sandboxId === row.id)
-  const unrecorded = found.unrecorded.filter(({ sandboxId }) => sandboxId === row.id)
+  const burrows = found.burrowsOf.get(row.id) ?? []
+  const unrecorded = found.unrecordedOf.get(row.id) ?? []
   const head = row.head === undefined ? undefined : snapshots.get(row.head)
   const isNewer = ({ parent, createdAt }: Snapshot) =>
     head === undefined || parent === head.id || createdAt.getTime() > head.createdAt

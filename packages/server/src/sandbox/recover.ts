@@ -3,7 +3,7 @@ import type { Burrow, Snapshot } from '@dormouse/engine'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import { removeFiles } from './drop-snapshot.ts'
 import { endBurrow } from './end-burrow.ts'
-import { findRemains, type Remains, remainsOf } from './recover-remains.ts'
+import { findRemains, isAtRest, type Remains, remainsOf } from './recover-remains.ts'
 import { Sandbox } from './sandbox.ts'
 import type { SandboxDependencies } from './sandbox-dependencies.ts'
 import type { StateChange } from './state-change.ts'
@@ -45,6 +45,11 @@ export async function recover(deps: SandboxDependencies): Promise<Recovery> {
     known.add(row.id)
     const sandbox = new Sandbox(deps, row, { isRecorded: true })
     const intent = intents.get(row.id)
+    if (isAtRest(row, { found, intent })) {
+      count.standby += 1
+      deps.sandboxes.add(sandbox)
+      continue
+    }
     const remains = remainsOf(deps, row, { found, intent })
     // Nothing else depends on the intent: it may be missing, or older than what happened.
     if (intent === 'change' && remains.burrow !== undefined) await restoreLimits(sandbox, remains.burrow)

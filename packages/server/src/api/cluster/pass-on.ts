@@ -53,9 +53,10 @@ const ALWAYS =
 export function usePassOn(app: App, services: Services, door: ClusterDoor): () => void {
   const hosts = new HostConnections(door)
   const sockets = new Set<Socket>()
-  app.server.on('connection', (socket: Socket) => {
-    sockets.add(socket)
-    socket.once('close', () => sockets.delete(socket))
+  // Connections of previews, which may otherwise be answered before Node sees their requests.
+  app.takenBefore.push(({ url, headers }) => {
+    const ref = findPreview({ url, host: headers.host }, services.ports.domain)?.sandbox
+    return !door.isHeld || (ref !== undefined && !door.isHere(ref))
   })
   const newId = requestIds()
   app.addHook('onClose', async () => hosts.close())
@@ -73,6 +74,10 @@ export function usePassOn(app: App, services: Services, door: ClusterDoor): () =
   const find = (request: IncomingMessage) => findTarget(request, services, door)
 
   return () => {
+    app.server.on('connection', (socket: Socket) => {
+      sockets.add(socket)
+      socket.once('close', () => sockets.delete(socket))
+    })
     interposeLater(app, 'request', ([request, response]: [IncomingMessage, ServerResponse], next) => {
       const problem = problemOf(request, door)
       if (problem !== undefined) {

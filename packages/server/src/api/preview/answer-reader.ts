@@ -3,7 +3,7 @@ export const ANSWER_HEADERS_MAX_BYTES = 64 * 1024
 /** A line that begins a chunk: its size, and extensions that few programs send. */
 const CHUNK_LINE_MAX_BYTES = 4096
 
-const STATUS_LINE = /^HTTP\/1\.(?<minor>[01]) (?<status>[1-9]\d\d)(?: (?<message>.*))?$/
+const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: (.*))?$/
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const NOT_IN_A_VALUE = /[\0\r\n]/
 const CHUNK_LINE = /^(?<size>[0-9a-fA-F]{1,12})[ \t]*(?:;|$)/
@@ -165,7 +165,7 @@ interface Framing {
 
 function parseHead(text: string): { head: AnswerHead; framing: Framing } {
   const [first = '', ...lines] = text.split('\r\n')
-  const { minor, status, message = '' } = STATUS_LINE.exec(first)?.groups ?? {}
+  const [, minor, status, message = ''] = STATUS_LINE.exec(first) ?? []
   if (status === undefined) throw new Error('the response has no status line')
   const rawHeaders: string[] = []
   const framing = { isChunked: false, length: undefined as number | undefined, isKept: minor === '1' }

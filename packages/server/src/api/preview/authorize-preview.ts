@@ -1,4 +1,3 @@
-import type { IncomingMessage } from 'node:http'
 import { DormouseError, hasErrorCode, isSandboxId, type SandboxId } from '@dormouse/contracts'
 import { requireScope } from '../../access/require-scope.ts'
 import type { PreviewAddress } from '../../ports/preview-address.ts'
@@ -6,6 +5,8 @@ import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import type { Services } from '../services.ts'
 import { isSameOriginRequest, keyIn, takeToken, tokensInCookies } from './credentials.ts'
 import type { PreviewTarget } from './forwarded-headers.ts'
+import type { OpenedLink } from './opened-link.ts'
+import type { PreviewRequest } from './preview-message.ts'
 
 /** The caller for public ports and links: no key of a sandbox's owner is needed. */
 const SERVER = { keyId: 'server', isAdmin: true }
@@ -21,7 +22,7 @@ export interface AuthorizedPreview {
   /** When the link expires. */
   readonly expiresAtMs: number | undefined
   /** A link that was just opened: the browser stores it as a cookie. */
-  readonly opened: { readonly token: string; readonly expiresAtMs: number } | undefined
+  readonly opened: OpenedLink | undefined
   /** Call when the request has ended. */
   readonly release?: () => void
   /** Call with the headers of the answer. */
@@ -32,7 +33,7 @@ type PreviewServices = Pick<Services, 'access' | 'sandboxes' | 'ports'>
 
 /** Throws `unauthorized`, also for sandboxes that do not exist. With a key: the same errors as every route. */
 export function authorizePreview(
-  request: IncomingMessage,
+  request: PreviewRequest,
   address: PreviewAddress,
   services: PreviewServices,
 ): AuthorizedPreview {
@@ -41,11 +42,6 @@ export function authorizePreview(
   const { token, target } = takeToken(address.target)
   const sandboxId = isSandboxId(ref) ? ref : undefined
   const isPublic = () => sandboxId !== undefined && ports.isPublic(sandboxId, port)
-  const anonymous = {
-    ...{ port, target, keyId: undefined, revoked: undefined },
-    ...{ expiresAtMs: undefined, opened: undefined },
-  }
-
   const given = keyIn(request.headers)
   if (given !== undefined) {
     const key = access.authenticate(given)
@@ -53,20 +49,25 @@ export function authorizePreview(
     try {
       const sandbox = sandboxes.get(ref, key)
       requireScope(key, 'run')
-      return { ...anonymous, sandbox, keyId: key.keyId, revoked: key.revoked }
+      return authorized(sandbox, { port, target, keyId: key.keyId, revoked: key.revoked })
     } catch (error) {
       const mayBePublic = hasErrorCode(error, 'not_found') || hasErrorCode(error, 'scope_missing')
       if (!mayBePublic || !isPublic()) throw error
     }
   }
-  if (isPublic()) return { ...anonymous, sandbox: sandboxes.get(ref, SERVER) }
+  const anonymous = { port, target, keyId: undefined, revoked: undefined }
+  if (isPublic()) return authorized(sandboxes.get(ref, SERVER), anonymous)
   const linked = token === undefined ? undefined : openLink(token, address, services)
   if (token !== undefined && linked !== undefined)
-    return { ...anonymous, ...linked, opened: { token, expiresAtMs: linked.expiresAtMs } }
+    return {
+      ...authorized(linked.sandbox, anonymous),
+      ...linked,
+      opened: { token, expiresAtMs: linked.expiresAtMs },
+    }
   const cookies = isSameOriginRequest(request.method, request.headers) ? tokensInCookies(request.headers) : []
   for (const cookie of cookies) {
     const kept = openLink(cookie, address, services)
-    if (kept !== undefined) return { ...anonymous, ...kept }
+    if (kept !== undefined) return { ...authorized(kept.sandbox, anonymous), ...kept }
   }
   throw new DormouseError(
     'unauthorized',
@@ -75,6 +76,14 @@ export function authorizePreview(
       hint: 'Open it with a link from `POST …/ports/{port}/link`, or send `Authorization: Bearer <key>`.',
     },
   )
+}
+
+/** Without a link. Every request comes here, so it is written without spreads, which cost more than the checks. */
+function authorized(
+  sandbox: SandboxHandle,
+  { port, target, keyId, revoked }: Pick<AuthorizedPreview, 'port' | 'target' | 'keyId' | 'revoked'>,
+): AuthorizedPreview {
+  return { sandbox, port, target, keyId, revoked, expiresAtMs: undefined, opened: undefined }
 }
 
 /** What a link opens; undefined when it does not open this address. */

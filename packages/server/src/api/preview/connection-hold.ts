@@ -45,8 +45,9 @@ export class ConnectionHold implements Disposable {
 
   touch(): void {
     this.#movedAt = performance.now()
+    if (this.#isOver) return
     if (this.#connection?.isParked === true) this.#wake()
-    if (this.#hold !== undefined || this.#isOver) return
+    if (this.#hold !== undefined) return
     this.#hold = this.#begin()
     this.#watch(this.#idleMs)
   }

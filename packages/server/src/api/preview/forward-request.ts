@@ -1,4 +1,3 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Guest } from '@dormouse/engine'
 import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import type { AnswerHead } from './answer-reader.ts'
@@ -6,6 +5,7 @@ import { ConnectionHold } from './connection-hold.ts'
 import type { Departure } from './departure.ts'
 import { headerLines, headersForClient, headersForSandbox, type PreviewTarget } from './forwarded-headers.ts'
 import type { ConnectionUser, KeptConnection, KeptConnections } from './kept-connections.ts'
+import type { PreviewRequest, PreviewResponse } from './preview-message.ts'
 import { noAnswer, REASON } from './proxy-request.ts'
 
 /**
@@ -17,8 +17,8 @@ const WAITING_MAX_BYTES = 256 * 1024
 const SHORT_BODY_BYTES = 4096
 
 export interface ForwardRequest extends PreviewTarget {
-  readonly request: IncomingMessage
-  readonly response: ServerResponse
+  readonly request: PreviewRequest
+  readonly response: PreviewResponse
   readonly target: string
   readonly sandbox: SandboxHandle
   readonly requestId: string
@@ -29,7 +29,7 @@ export interface ForwardRequest extends PreviewTarget {
 /**
  * A request that may be sent twice: the program inside can close a kept connection just when the request is on its way.
  */
-export function isRepeatable({ method, headers }: IncomingMessage, target: string): boolean {
+export function isRepeatable({ method, headers }: PreviewRequest, target: string): boolean {
   const hasBody = headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
   return (method === 'GET' || method === 'HEAD' || method === 'OPTIONS') && !hasBody && target !== '*'
 }
@@ -39,10 +39,24 @@ export function isRepeatable({ method, headers }: IncomingMessage, target: strin
  * the response has ended. Throws before the response has started, or never.
  */
 export async function forwardRequest(kept: KeptConnections, forwarded: ForwardRequest): Promise<void> {
-  const { sandbox, port, departure, idleMs } = forwarded
+  const { sandbox, port, idleMs } = forwarded
   const what = `a connection to port ${port}`
   // Taken before the waking call ends: the sandbox could fall asleep in between.
-  using hold = new ConnectionHold(sandbox, { what, idleMs })
+  const hold = new ConnectionHold(sandbox, { what, idleMs })
+  try {
+    await forwardWhile(hold, what, kept, forwarded)
+  } finally {
+    hold[Symbol.dispose]()
+  }
+}
+
+async function forwardWhile(
+  hold: ConnectionHold,
+  what: string,
+  kept: KeptConnections,
+  forwarded: ForwardRequest,
+): Promise<void> {
+  const { sandbox, port, departure } = forwarded
   const use = (connect: (guest: Guest) => Promise<KeptConnection>) =>
     sandbox.use({ cause: 'port', what, signal: departure.signal }, connect)
   // Most requests find a sandbox that is awake and a connection that is open: they wait for nothing.

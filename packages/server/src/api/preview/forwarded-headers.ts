@@ -1,5 +1,4 @@
-import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
-import type { TLSSocket } from 'node:tls'
+import type { OutgoingHttpHeaders } from 'node:http'
 import { isLoopback } from '../../config/bind.ts'
 import type { PublicOrigin } from '../../ports/preview-address.ts'
 import {
@@ -9,6 +8,7 @@ import {
   protocolsForSandbox,
   REFUSED_HEADER,
 } from './credentials.ts'
+import type { PreviewRequest } from './preview-message.ts'
 
 /** Hop-by-hop headers (RFC 9110, 7.6.1). This server answers `expect` itself. */
 const HOP_BY_HOP = new Set([
@@ -44,8 +44,8 @@ export interface PreviewTarget {
 }
 
 /** How the client sees this server. Trusts forwarded headers from a proxy on this host only. */
-export function publicOrigin({ headers, socket }: IncomingMessage): PublicOrigin {
-  const isTls = (socket as Partial<TLSSocket>).encrypted === true
+export function publicOrigin({ headers, socket }: Pick<PreviewRequest, 'headers' | 'socket'>): PublicOrigin {
+  const isTls = socket.encrypted === true
   const told = isNearProxy(socket.remoteAddress) ? one(headers['x-forwarded-proto']) : undefined
   const forwardedHost = isNearProxy(socket.remoteAddress) ? one(headers['x-forwarded-host']) : undefined
   return {
@@ -56,7 +56,7 @@ export function publicOrigin({ headers, socket }: IncomingMessage): PublicOrigin
 
 /** The headers for the server in the sandbox: names and values in turns. */
 export function headersForSandbox(
-  request: IncomingMessage,
+  request: PreviewRequest,
   { port, prefix, host: masked }: PreviewTarget,
 ): string[] {
   const hops = hopsIn(request.rawHeaders)
