@@ -99,7 +99,6 @@ from ._values import (
     TemplateMaterials,
     Usage,
     UsageNumbers,
-    Volume,
     VolumeMount,
 )
 from ._server import HostCheck, HostRoom, ServerLogLine, ServerReport
@@ -113,7 +112,8 @@ from ._variables import (
     VariableRow,
     VariableTable,
 )
-from ._why import MemoryNotice, Why
+from ._volume import Volume, VolumeShare
+from ._why import Checkpoint, MemoryNotice, Why
 from ._webhooks import Delivery, Webhook
 from ._version import VERSION as __version__
 
@@ -147,6 +147,7 @@ __all__ = [
     "AsyncWatch",
     "AsyncWebhooks",
     "AuthenticationError",
+    "Checkpoint",
     "Client",
     "Command",
     "CommandResult",
@@ -260,6 +261,7 @@ __all__ = [
     "VariableTable",
     "Variables",
     "Volume",
+    "VolumeShare",
     "VolumeMount",
     "Volumes",
     "Watch",

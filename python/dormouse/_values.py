@@ -103,6 +103,8 @@ class SandboxInfo:
     # The host or the processes of the sandbox died: its state after this time is lost.
     lost_since: Optional[datetime] = None
     wake_on_timer: bool = False
+    # How often it is saved while it runs. 0: never.
+    checkpoint_every_ms: int = 0
     # When a timer wakes it, while it sleeps.
     wakes_at: Optional[datetime] = None
     # The snapshot that it would wake from is damaged; the server does not restore it.
@@ -309,19 +311,6 @@ class Template:
     def from_dockerfile(dockerfile: str) -> TemplateBuilder:
         """`dockerfile` is its text."""
         return TemplateBuilder({"dockerfile": dockerfile})
-
-
-@dataclass(frozen=True)
-class Volume:
-    name: str
-    created_at: datetime
-    # As last measured; `get` measures a volume.
-    bytes: Optional[int] = None
-    files: Optional[int] = None
-    # How much it may hold.
-    size_bytes: int = 0
-    # Ids of sandboxes that mount it.
-    used_by: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -145,4 +145,4 @@ test('no byte to or from PostgreSQL and Redis is lost or doubled under load, in 
     'ask_postgres("select count(*), sum(length(value)) from load")[0].startswith(str(counts["postgres"][0])), ' +
     'ask_postgres("select sum(length(value)) from load") == [str(counts["postgres"][1])]]'
   expect(await world.inside(id, same)).toEqual([true, true, true])
-})
+}, 300_000)

@@ -94,6 +94,7 @@ export function wanted(change: Partial<CreateSandbox> = {}): CreateSandbox {
     wakeOnTimer: false,
     connections: { keepAsleepMs: 3_600_000, wakeOnData: false },
     atMemoryLimit: 'kill',
+    checkpointEveryMs: 0,
     expires: undefined,
     ephemeral: false,
     network: { mode: 'public', allow: [] },

@@ -125,6 +125,7 @@ export interface CreateRequest extends PolicyDefaults {
   readonly expires: Expires | undefined
   readonly wakeOnTimer: boolean
   readonly atMemoryLimit: 'kill' | 'pause'
+  readonly checkpointEveryMs: number
   readonly ephemeral: boolean
 }
 

@@ -1,4 +1,10 @@
-import { DormouseError, parseInput, type SnapshotId, type VolumeId } from '@dormouse/contracts'
+import {
+  DormouseError,
+  parseInput,
+  type SandboxId,
+  type SnapshotId,
+  type VolumeId,
+} from '@dormouse/contracts'
 import type {
   AdoptedBurrows,
   Burrow,
@@ -60,7 +66,7 @@ import { StorageMeter } from './storage/measure-storage.ts'
 import type { LinuxPart } from './storage/stored-parts.ts'
 import { UpkeepQueue } from './storage/upkeep-queue.ts'
 import { getTemplate } from './template/template-store.ts'
-import { VolumeStore } from './volume/volume-store.ts'
+import { VolumeEngine } from './volume/volume-engine.ts'
 
 export interface LinuxEngineOptions {
   /** Holds templates and tools. */
@@ -92,7 +98,7 @@ interface LinuxEngineParts {
 }
 
 /** Burrows from namespaces, cgroups and overlayfs on this host. */
-export class LinuxEngine implements Engine {
+export class LinuxEngine extends VolumeEngine implements Engine {
   readonly name = 'linux'
   readonly capabilities: EngineCapabilities
   readonly endAddon = gateAddon
@@ -101,13 +107,12 @@ export class LinuxEngine implements Engine {
   /** Every burrow that this engine ever held: the files of one that has ended by itself can still be saved. */
   readonly #known = new WeakSet<LinuxBurrow>()
   readonly #upkeep: UpkeepQueue
-  readonly #volumes: VolumeStore
   #storage: StorageMeter | undefined
 
   private constructor(parts: LinuxEngineParts) {
     const { host, snapshots, hasNetwork } = parts
+    super(host.layout.volumesDir)
     this.#parts = parts
-    this.#volumes = new VolumeStore(host.layout.volumesDir)
     this.#upkeep = new UpkeepQueue({
       // A sandbox that is awake runs on the version that it was restored from.
       isWanted: async (id) => {
@@ -165,7 +170,7 @@ export class LinuxEngine implements Engine {
   async createBurrow(input: CreateBurrow, signal?: AbortSignal): Promise<Burrow> {
     const { dataDir, toolsDir, host, snapshots } = this.#parts
     const { user, env, limits, volumes, ...request } = parseInput(createSchema, input, 'burrow')
-    await Promise.all(volumes.map(({ volumeId }) => this.#volumes.find(volumeId)))
+    await Promise.all(volumes.map(({ volumeId }) => this.volumes.find(volumeId)))
     const template = await getTemplate(dataDir, request.template)
     this.#requireControllers()
     const create = { sandboxId: request.sandboxId, limits, volumes, user, env, signal }
@@ -257,24 +262,9 @@ export class LinuxEngine implements Engine {
     await this.#snapshots.host.unsynced.require(snapshotId)
   }
 
-  async createVolume(volumeId: VolumeId): Promise<void> {
-    await this.#volumes.create(volumeId)
-  }
-
-  async deleteVolume(volumeId: VolumeId): Promise<void> {
+  protected mountedIn(volumeId: VolumeId): SandboxId | undefined {
     const mounts = ({ record }: LinuxBurrow) => record.volumes.some((mount) => mount.volumeId === volumeId)
-    const user = [...this.#burrows].find(mounts)
-    if (user !== undefined)
-      throw new DormouseError('in_use', `The volume ${volumeId} is mounted in ${user.sandboxId}.`)
-    await this.#volumes.delete(volumeId)
-  }
-
-  async listVolumes(): Promise<readonly VolumeId[]> {
-    return this.#volumes.list()
-  }
-
-  async measureVolume(volumeId: VolumeId, stopAt?: StopAt): Promise<Measurement> {
-    return this.#volumes.measure(volumeId, stopAt)
+    return [...this.#burrows].find(mounts)?.sandboxId
   }
 
   storage(): Promise<StorageReport> {
@@ -320,7 +310,7 @@ export class LinuxEngine implements Engine {
     const { burrows, lost } = await adoptBurrows(host, { undone: new Set(undone) })
     for (const burrow of burrows) this.#hold(burrow)
     await snapshots?.removeLeftovers()
-    await this.#volumes.removeDeleted()
+    await this.volumes.removeDeleted()
     // Upkeep that the last server did not get to.
     for (const id of (await snapshots?.store.ids()) ?? []) this.#upkeep.schedule(id, UPKEEP_AFTER_START_MS)
     return { burrows, lost, undone }

@@ -9,6 +9,7 @@ import type {
 import type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
 import type { ImportedImage, ImportImage, ProgramSettings } from './engine-images.ts'
 import type { EngineFailureKind } from './engine-log.ts'
+import type { EngineVolumes } from './engine-volumes.ts'
 import type { Gate, GateKeeper, OpenEnd, ParkedConnections } from './gate.ts'
 import type { Guest, SnapshotFiles } from './guest.ts'
 import type { Measurement, StopAt, StorageReport } from './measurement.ts'
@@ -123,7 +124,7 @@ export interface Burrow extends AsyncDisposable {
   release(): void
 }
 
-export interface Engine extends AsyncDisposable {
+export interface Engine extends EngineVolumes, AsyncDisposable {
   readonly name: string
   readonly capabilities: EngineCapabilities
   /** How often background work has failed since the engine was opened. */
@@ -193,24 +194,16 @@ export interface Engine extends AsyncDisposable {
   snapshotFiles(snapshotId: SnapshotId): SnapshotFiles
   /**
    * Makes a snapshot of files from a container image. Layers that an earlier image brought are used again, also
-   * those of another key. Pre: the caller may read what `image` names. On failure no snapshot is left; what has arrived of the
-   * image is kept for a while, for another try.
+   * those of another key. Pre: the caller may read what `image` names. On failure no snapshot is left; what has
+   * arrived of the image is kept for a while, for another try.
    */
   importImage(request: ImportImage): Promise<ImportedImage>
   /**
-   * Resolves when a snapshot is on disk. Only that of a fork may not be: a power cut undoes it (`AdoptedBurrows.undone`)
-   * until the engine has written it in the background. Snapshots that rely on it wait by themselves.
+   * Resolves when a snapshot is on disk. Only one that did not wait for the disk may not be: a power cut undoes it
+   * (`AdoptedBurrows.undone`) until the engine has written it in the background. Snapshots that rely on it wait by
+   * themselves.
    */
   syncSnapshot(snapshotId: SnapshotId): Promise<void>
-  /** Makes an empty directory. Throws `already_exists`. */
-  createVolume(volumeId: VolumeId): Promise<void>
-  /**
-   * Removes a volume with its content. Pre: no burrow mounts it (`in_use`). Does nothing when there is no such volume.
-   */
-  deleteVolume(volumeId: VolumeId): Promise<void>
-  listVolumes(): Promise<readonly VolumeId[]>
-  /** Measures the disk space of a volume, in turns. Throws `not_found`. */
-  measureVolume(volumeId: VolumeId, stopAt?: StopAt): Promise<Measurement>
   /** The disk space of all snapshots. Reads the disk: call it rarely. */
   storage(): Promise<StorageReport>
   /**
@@ -323,6 +316,11 @@ export interface SnapshotOptions {
   readonly kind?: 'full' | 'files'
   /** With kind `full`: finds the `deadline`, and lets sleeping threads continue with the time they have left. */
   readonly keepTimers?: boolean
+  /**
+   * With kind `full` and `leave: 'running'`: does not wait for the disk. Until the engine has written the snapshot in
+   * the background, a power cut undoes it (`AdoptedBurrows.undone`).
+   */
+  readonly isUnsynced?: boolean
   /** Limits the restore that continues the sandbox. When it refuses, the sandbox stays saved and asleep. */
   readonly limitRestore?: LimitRestore
   /** With kind `full`: an abort before the snapshot is on disk undoes it, and the error is the signal's reason. */

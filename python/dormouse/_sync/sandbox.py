@@ -15,7 +15,7 @@ from .._network import Network, network_body
 from .._nodes import Moved
 from .._ports import Port
 from .._unset import UNSET, Unset
-from .._values import Expires, Mounts, SandboxInfo, Snapshot
+from .._values import Expires, Mounts, SandboxInfo, Snapshot, mounts_body
 from .._create_body import NEVER_HINT, connections_body, create_body, limits_body, snapshot_ref
 from .client import Client, client_of
 from .commands import Commands
@@ -43,8 +43,9 @@ class Sandbox(Running, Views, Creatable):
     its last use (0: never). At its memory limit, Linux kills a process; with `at_memory_limit="pause"` the sandbox is
     saved and sleeps until `update` raises the limit. With `wake_on_timer`, its clocks continue while it sleeps, and it
     wakes for timers of its processes. Connections to the outside are kept for `keep_asleep` while it sleeps, an hour by
-    default; with `wake_on_data`, data that arrives on one wakes it. `volumes` are `{"/path": "name"}`. `ephemeral`
-    deletes it after an hour without use. `network` is `"public"`, `"none"`, or a list of what it may reach, such as
+    default; with `wake_on_data`, data that arrives on one wakes it. With `checkpoint_every`, it is saved this often
+    while it runs, and returns to its last checkpoint after a crash (0: never). `volumes` are `{"/path": "name"}`.
+    `ephemeral` deletes it after an hour without use. `network` is `"public"`, `"none"`, or a list of what it may reach, such as
     `["pypi.org:443"]`. `secrets` are names of `Client().secrets`.
     """
 
@@ -66,6 +67,7 @@ class Sandbox(Running, Views, Creatable):
         keep_asleep: Optional[float] = None,
         wake_on_data: Optional[bool] = None,
         at_memory_limit: Optional[str] = None,
+        checkpoint_every: Optional[float] = None,
         expires: Optional[Expires] = None,
         memory_bytes: Optional[Size] = None,
         cpus: Optional[float] = None,
@@ -94,6 +96,7 @@ class Sandbox(Running, Views, Creatable):
             keep_asleep=keep_asleep,
             wake_on_data=wake_on_data,
             at_memory_limit=at_memory_limit,
+            checkpoint_every=checkpoint_every,
             expires=expires,
             memory_bytes=memory_bytes,
             cpus=cpus,
@@ -257,6 +260,7 @@ class Sandbox(Running, Views, Creatable):
         keep_asleep: Optional[float] = None,
         wake_on_data: Optional[bool] = None,
         at_memory_limit: Optional[str] = None,
+        checkpoint_every: Optional[float] = None,
         expires: Union[Expires, None, Unset] = UNSET,
         ephemeral: Optional[bool] = None,
         memory_bytes: Optional[Size] = None,
@@ -264,10 +268,11 @@ class Sandbox(Running, Views, Creatable):
         pids: Optional[int] = None,
         disk_bytes: Optional[Size] = None,
         files: Optional[int] = None,
+        volumes: Optional[Mounts] = None,
         network: Optional[Network] = None,
         secrets: Optional[Sequence[str]] = None,
     ) -> SandboxInfo:
-        """Changes what is given. None removes the name or the expiry.
+        """Changes what is given. None removes the name or the expiry; `volumes` replaces all mounts.
 
         Does not wake it, unless it was paused at its memory limit and the limit is raised.
         """
@@ -279,8 +284,10 @@ class Sandbox(Running, Views, Creatable):
             wake_on_timer=wake_on_timer,
             connections=connections_body(keep_asleep, wake_on_data),
             at_memory_limit=at_memory_limit,
+            checkpoint_every_ms=milliseconds("checkpoint_every", checkpoint_every),
             ephemeral=ephemeral,
             limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files),
+            volumes=mounts_body(volumes),
             network=network_body(network),
             secrets=secrets,
         )

@@ -48,6 +48,14 @@ function servicesIn(method: string): Record<string, string> {
   }
 }
 
+/** A policy of connections: an object in TypeScript, arguments in Python. */
+const CONNECTIONS = Object.fromEntries(
+  ['static create', 'static getOrCreate', 'update'].flatMap((method) => [
+    [`${method}(connections.keepAsleepMs)`, 'keep_asleep'],
+    [`${method}(connections.wakeOnData)`, 'wake_on_data'],
+  ]),
+)
+
 export const CLASSES: Readonly<Record<string, Twin>> = {
   Commands: { python: 'Commands', renamed: { 'run(line)': 'command', 'start(line)': 'command' } },
   Command: { python: 'Command', renamed: { 'kill(name)': 'signal' } },
@@ -103,6 +111,7 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     python: 'Sandbox',
     renamed: {
       ...AS_PYTHON_SAYS,
+      ...CONNECTIONS,
       info: 'last_info',
       refresh: 'info',
       'fork(count)': 'n',

@@ -9,6 +9,7 @@ export interface Value {
 const USAGE = "contract.SandboxMetricsAnswer['usage']"
 
 export const VALUES: Readonly<Record<string, Value>> = {
+  Checkpoint: { types: ["contract.WhyAnswer['checkpoint']"] },
   CannotSleep: { types: ["contract.WhyAnswer['cannotSleep']"] },
   CommandResult: {
     types: ['sdk.CommandResult', 'contract.ProcessResultAnswer'],
@@ -16,6 +17,7 @@ export const VALUES: Readonly<Record<string, Value>> = {
   },
   Completions: { types: ['contract.CompletionsAnswer'] },
   VariableColumn: { types: ["NonNullable<contract.VariableDetailAnswer['table']>['columns'][number]"] },
+  ConnectionPolicy: { types: ["contract.SandboxAnswer['connections']"] },
   ContextInfo: { types: ['contract.ContextAnswer'] },
   ContextVariables: { types: ["contract.VariablesAnswer['contexts'][number]"] },
   CopiedProgram: { types: ["NonNullable<contract.WhyAnswer['copied']>[number]"] },
@@ -115,6 +117,7 @@ export const VALUES: Readonly<Record<string, Value>> = {
   UsageNumbers: { types: ["contract.UsageAnswer['sandboxes'][number]"] },
   Webhook: { types: ['contract.WebhookWithSecretAnswer'] },
   Volume: { types: ['contract.VolumeAnswer'] },
+  VolumeShare: { types: ["contract.VolumeAnswer['sharedWith'][number]"] },
   VolumeMount: { types: ["contract.SandboxAnswer['volumes'][number]"] },
   Why: { types: ['contract.WhyAnswer'] },
   Work: { types: ["contract.WhyAnswer['work'][number]"] },

@@ -97,6 +97,7 @@ export class VolumeContent {
         expires: undefined,
         wakeOnTimer: false,
         atMemoryLimit: 'kill',
+        checkpointEveryMs: 0,
         ephemeral: true,
       },
       caller,

@@ -89,7 +89,13 @@ export type {
 } from './templates.ts'
 export type { UsageAnswer } from './usage.ts'
 export type { VariableDetailAnswer, VariablesAnswer } from './variables.ts'
-export type { CreateVolumeBody, UpdateVolumeBody, VolumeAnswer, VolumePageAnswer } from './volumes.ts'
+export type {
+  CloneVolumeBody,
+  CreateVolumeBody,
+  UpdateVolumeBody,
+  VolumeAnswer,
+  VolumePageAnswer,
+} from './volumes.ts'
 export type {
   CreateWebhookBody,
   DeliveryAnswer,

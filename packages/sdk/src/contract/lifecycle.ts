@@ -79,6 +79,14 @@ export type WhyAnswer = {
   expiresAt?: string | undefined
   wakesAt?: string | undefined
   cannotSleep?: { reason: string; retryAt: string } | undefined
+  checkpoint?:
+    | {
+        lastAt?: string | undefined
+        pauseMs?: number | undefined
+        nextAt?: string | undefined
+        refused?: string | undefined
+      }
+    | undefined
   memory?:
     | {
         event: 'memory_high' | 'out_of_memory' | 'paused'

@@ -13,6 +13,7 @@ export type CreateSandboxBody = {
   maxBackgroundMs?: number
   wakeOnTimer?: boolean | undefined
   atMemoryLimit?: 'kill' | 'pause' | undefined
+  checkpointEveryMs?: number | undefined
   connections?: { keepAsleepMs?: number | undefined; wakeOnData?: boolean | undefined } | undefined
   expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' | 'standby' }
   limits?:
@@ -37,6 +38,7 @@ export type SandboxAnswer = {
   wakeOnTimer: boolean
   wakesAt?: string | undefined
   atMemoryLimit: 'kill' | 'pause'
+  checkpointEveryMs: number
   connections: { keepAsleepMs: number; wakeOnData: boolean }
   expires?:
     | {
@@ -78,10 +80,12 @@ export type UpdateSandboxBody = {
   maxBackgroundMs?: number
   wakeOnTimer?: boolean
   atMemoryLimit?: 'kill' | 'pause'
+  checkpointEveryMs?: number
   connections?: { keepAsleepMs?: number; wakeOnData?: boolean }
   expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' | 'standby' } | null
   ephemeral?: boolean
   network?: NetworkBody
   secrets?: string[]
+  volumes?: { volume: string; path: string; readOnly?: boolean | undefined }[]
   limits?: { memoryBytes?: number; cpus?: number; pids?: number; diskBytes?: number; files?: number }
 }

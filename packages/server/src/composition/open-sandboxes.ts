@@ -1,5 +1,6 @@
 import type { SandboxId, VolumeId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
+import type { Access } from '../access/access.ts'
 import { Ceilings } from '../access/ceilings.ts'
 import { checkQuota } from '../access/quotas.ts'
 import { StoredAccess } from '../access/stored-access.ts'
@@ -17,6 +18,7 @@ import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import { SandboxService } from '../sandbox/sandbox-service.ts'
 import { Sandboxes } from '../sandbox/sandboxes.ts'
 import { StartLimiter } from '../sandbox/start-limiter.ts'
+import { stopUsers } from '../sandbox/stop-users.ts'
 import { Quarantine } from '../scrub/quarantine.ts'
 import { BUILT_IN_OWNER } from '../templates/built-in-descriptions.ts'
 import { VolumeService } from '../volumes/volume-service.ts'
@@ -51,7 +53,7 @@ export async function openSandboxes(options: OpenSandboxes, opened: Closing) {
   const record = (entries: readonly EntryOf[]) =>
     recordEntries({ db, ledger, log, clock }, (id) => sandboxes.find(id)?.isDeleted === false, entries)
   const network = await openNetwork({ config, engine, stores, sandboxes, record, fence, log }, opened)
-  const volumes = openVolumes(options, { sandboxes, quotas, ceilings })
+  const volumes = openVolumes(options, { sandboxes, quotas, ceilings, access })
   const freeSpace = new FreeSpaceWatch({
     reserve: { bytes: config.minFreeDiskBytes, files: config.minFreeFiles },
     free: () => freeRoom(config.dataDir),
@@ -77,6 +79,7 @@ export async function openSandboxes(options: OpenSandboxes, opened: Closing) {
       requireRoomToWrite: (row) => {
         freeSpace.requireRoomFor(row.id)
         volumes.requireRoomIn(row.volumes)
+        volumes.requireUsable(row.volumes, row.owner)
       },
       makeRoomToWake: () => reserve.makeRoom(ROOM_FOR_WAKE),
     },
@@ -124,7 +127,12 @@ function openLimits({ config, stores }: OpenSandboxes, access: StoredAccess, san
 
 function openVolumes(
   { config, engine, stores, log }: OpenSandboxes,
-  { sandboxes, quotas, ceilings }: { sandboxes: Sandboxes; quotas: OwnerQuotas; ceilings: Ceilings },
+  {
+    sandboxes,
+    quotas,
+    ceilings,
+    access,
+  }: { sandboxes: Sandboxes; quotas: OwnerQuotas; ceilings: Ceilings; access: Access },
 ): VolumeService {
   return new VolumeService({
     rows: stores.volumes,
@@ -134,9 +142,20 @@ function openVolumes(
     filesMax: config.ceilings.files,
     mountedIn: (id) => mountedIn(sandboxes, id),
     requireRoom: (owner) => quotas.requireDisk(owner),
+    findKey: (ref) => findKey(access, ref),
+    onUnshared: (id, keyId) => stopUsers(sandboxes, { id, keyId, log }),
     now: stores.clock.wallMs,
     log,
   })
+}
+
+/** A key that is not revoked. */
+function findKey(access: Access, ref: string): { keyId: string; name: string } | undefined {
+  const byId = access.find(ref)
+  if (byId !== undefined) return byId
+  const named = access.list().filter(({ name, revokedAt }) => name === ref && revokedAt === undefined)
+  const [only] = named
+  return only === undefined || named.length > 1 ? undefined : { keyId: only.id, name: only.name }
 }
 
 function mountedIn(sandboxes: Sandboxes, id: VolumeId): SandboxId[] {

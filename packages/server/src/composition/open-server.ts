@@ -13,6 +13,7 @@ import { loneNode } from '../cluster/nodes.ts'
 import { previewDomain } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { DeploymentService, type DeploymentServiceOptions } from '../deployments/deployment-service.ts'
+import type { EventFeed } from '../fleet/event-feed.ts'
 import { Fleet } from '../fleet/fleet.ts'
 import { publishRun } from '../fleet/publish-run.ts'
 import { Closing } from '../host/closing.ts'
@@ -87,13 +88,13 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   const { deps, service: sandboxes, access, volumes, secrets, ceilings } = opened
   const above = openAbove(options, { stores, opened }, closing)
   const { runs, templates, feed, ...others } = above
-  const work = openJobs({ config, stores, opened, runs, feed }, closing)
-  const ports = openPorts(config, stores, access)
-  const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
   const defaults = openDefaults(config, ceilings)
   const deployments = closing.use(
-    openDeployments({ stores, sandboxes, templates, uploads: others.uploads, log, ...defaults }),
+    openDeployments({ stores, sandboxes, templates, uploads: others.uploads, feed, log, ...defaults }),
   )
+  const work = openJobs({ config, stores, opened, runs, feed, deployments }, closing)
+  const ports = openPorts(config, stores, access)
+  const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
   deps.listeners.push(deployments.listener)
   const cluster = fence && (await openCluster({ ...options, opened, fence }, closing))
   const recovery = await recover(deps)
@@ -161,16 +162,18 @@ function openDefaults(
 
 function openDeployments({
   stores,
+  feed,
   ...parts
-}: { stores: Stores } & Omit<
+}: { stores: Stores; feed: EventFeed } & Omit<
   DeploymentServiceOptions,
-  'rows' | 'db' | 'journalDb' | 'settingsOf' | 'defaultTemplate' | 'nowMs'
+  'rows' | 'db' | 'journalDb' | 'settingsOf' | 'defaultTemplate' | 'nowMs' | 'onDeploy'
 >): DeploymentService {
   return new DeploymentService({
     ...parts,
     ...{ rows: stores.services, db: stores.db, journalDb: stores.journalDb, nowMs: stores.clock.wallMs },
     settingsOf: (template, owner) => stores.templates.findUsable(template, owner)?.image,
     defaultTemplate: DEFAULT_TEMPLATE,
+    onDeploy: (type, data, owner) => feed.publish({ type, owner, data: () => ({ ...data }) }),
   })
 }
 

@@ -171,9 +171,10 @@ export class NetworkService implements Disposable {
     return this.#parked?.describe(id)
   }
 
-  /** A connection to a port of a burrow that outlives sleeps of its sandbox, as far as its policy allows. */
-  keep(id: SandboxId, burrow: Burrow, connection: PortConnection): void {
-    this.#incoming.keep(id, burrow, connection)
+  /** A connection to a port of an awake sandbox outlives its sleeps from now on, as far as its policy allows. */
+  keep(id: SandboxId, connection: PortConnection): void {
+    const burrow = this.#gates.get(id)?.burrow
+    if (burrow !== undefined) this.#incoming.keep(id, burrow, connection)
   }
 
   /** The frozen sandbox wakes: its connections continue. Never rejects. */

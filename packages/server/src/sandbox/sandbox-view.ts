@@ -34,6 +34,7 @@ export function rowView(row: SandboxRow): SandboxAnswer {
     wakeOnTimer: row.wakeOnTimer,
     wakesAt: time(row.wakesAt),
     atMemoryLimit: row.atMemoryLimit,
+    checkpointEveryMs: row.checkpointEveryMs,
     connections: row.connections,
     expires: row.expires,
     ephemeral: row.ephemeral,

@@ -16,6 +16,7 @@ import { ActiveWork } from './active-work.ts'
 import { type AttachOptions, attach } from './attach.ts'
 import { attachRun, type RunToFollow, type SendingRun } from './attach-run.ts'
 import { BackgroundWork } from './background-work.ts'
+import { Checkpoints } from './checkpoints.ts'
 import { dropFormerHead, dropSnapshot } from './drop-snapshot.ts'
 import { endBurrow } from './end-burrow.ts'
 import { explainKilledProcess } from './explain-kills.ts'
@@ -53,6 +54,7 @@ export class Sandbox {
   readonly work: ActiveWork
   readonly background = new BackgroundWork(this)
   readonly memory = new MemoryWatch(this)
+  readonly checkpoints = new Checkpoints(this)
   readonly reader = new SandboxReader(this)
   /** While there are any, row and burrow are those from before. */
   readonly pendingWrites: PendingWrites
@@ -73,6 +75,8 @@ export class Sandbox {
   readonly #meter: UsageMeter
   readonly #created: Moment
   #stateSince: Moment
+  /** A connection to one of its ports outlives its sleeps from now on. */
+  readonly keep = (connection: PortConnection) => this.deps.network.keep(this.id, connection)
 
   /** `isRecorded`: an earlier server wrote the row. */
   constructor(deps: SandboxDependencies, row: SandboxRow, { isRecorded = false } = {}) {
@@ -122,8 +126,6 @@ export class Sandbox {
     return this.#stateSince.elapsedMs
   }
 
-  // Calls into the sandbox.
-
   /**
    * Runs `work` inside: wakes the sandbox if it sleeps (callers share one wake) and keeps it awake and in this burrow
    * until `work` settles. For calls that end soon; longer ones use `attach`.
@@ -167,11 +169,6 @@ export class Sandbox {
     return this.work.hold(kind, what, untilMs)
   }
 
-  /** A connection to one of its ports outlives its sleeps from now on. */
-  keep(connection: PortConnection): void {
-    if (this.burrow !== undefined) this.deps.network.keep(this.id, this.burrow, connection)
-  }
-
   /** All callers share one wake. A caller that gives up does not end it for the others. */
   wake(cause: WakeCause, signal?: AbortSignal): Promise<void> {
     this.work.interruptSleep()
@@ -209,8 +206,6 @@ export class Sandbox {
     const secrets = this.deps.secrets.prepare(this, burrow)
     return secrets === undefined ? this.#openingNetwork : Promise.all([secrets, this.#openingNetwork])
   }
-
-  // Transitions.
 
   /** Resolves when it sleeps at least that deep, or stays awake: work began while it fell asleep for being idle. */
   standby(how: { tier: Tier; cause: StandbyCause }): Promise<SandboxAnswer> {
@@ -270,8 +265,7 @@ export class Sandbox {
 
   async why(): Promise<WhyAnswer> {
     await this.background.check()
-    const memory = this.burrow && (await this.deps.memory.measure(this.burrow))
-    return explainWhy(this, memory?.copied)
+    return explainWhy(this, (this.burrow && (await this.deps.memory.measure(this.burrow)))?.copied)
   }
 
   ledger(options: { after?: number; limit: number }): Page<LedgerEntry> {

@@ -61,6 +61,7 @@ test('a row is as it was put, whichever of its fields have changed since, also w
       wakeOnTimer: true,
       connections: { keepAsleepMs: 1_000, wakeOnData: true },
       atMemoryLimit: 'pause',
+      checkpointEveryMs: 60_000,
     },
     ...{ expires: undefined, ephemeral: false, network: { mode: 'none', allow: [] }, secrets: [] },
     ...{ createdAt: 1, lastActiveAt: 1, stateSince: 1, lostSince: undefined, diskBytes: undefined },

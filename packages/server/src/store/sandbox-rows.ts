@@ -36,6 +36,7 @@ export type SandboxPolicy = Pick<
   | 'maxBackgroundMs'
   | 'wakeOnTimer'
   | 'atMemoryLimit'
+  | 'checkpointEveryMs'
   | 'connections'
   | 'expires'
   | 'ephemeral'
@@ -89,6 +90,8 @@ export interface SandboxRow {
   readonly wakeOnTimer: boolean
   /** What happens when it reaches its memory limit. */
   readonly atMemoryLimit: SandboxAnswer['atMemoryLimit']
+  /** How often it is saved while it runs. 0: never. */
+  readonly checkpointEveryMs: number
   /** What happens to connections to the outside while it sleeps. */
   readonly connections: SandboxAnswer['connections']
   readonly expires: Expiry | undefined
@@ -131,6 +134,7 @@ const COLUMNS = [
   ['maxBackgroundMs', 'max_background_ms'],
   ['wakeOnTimer', 'wake_on_timer'],
   ['atMemoryLimit', 'at_memory_limit'],
+  ['checkpointEveryMs', 'checkpoint_every_ms'],
   ['connections', 'connections'],
   ['expires', 'expires'],
   ['ephemeral', 'ephemeral'],

@@ -184,6 +184,7 @@ function describeSandbox(
     wakeOnTimer: false,
     connections: DEFAULT_CONNECTIONS,
     atMemoryLimit: 'kill',
+    checkpointEveryMs: 0,
     expires: { afterMs: timeoutMs, action: 'delete' },
     ephemeral: true,
   }

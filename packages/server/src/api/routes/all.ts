@@ -31,6 +31,7 @@ import { templateRoutes } from './templates.ts'
 import { uploadRoutes } from './uploads.ts'
 import { usageRoutes } from './usage.ts'
 import { variableRoutes } from './variables.ts'
+import { volumeContentRoutes, volumeFileRoutes } from './volume-files.ts'
 import { volumeRoutes } from './volumes.ts'
 import { webhookRoutes } from './webhooks.ts'
 
@@ -64,6 +65,8 @@ export const ROUTES: readonly Routes[] = [
   templateBuildRoutes,
   uploadRoutes,
   volumeRoutes,
+  volumeFileRoutes,
+  volumeContentRoutes,
   serviceRoutes,
   serviceLogRoutes,
   secretRoutes,

@@ -117,7 +117,17 @@ const updateSandboxRoute: Routes = (app, { sandboxes }) => {
   app.patch(
     '/v1/sandboxes/:id',
     {
-      config: { scope: 'run', errors: ['not_found', 'name_taken', 'conflict', 'limit_reached'] },
+      config: {
+        scope: 'run',
+        errors: [
+          'not_found',
+          'name_taken',
+          'conflict',
+          'limit_reached',
+          'permission_denied',
+          'snapshot_refused',
+        ],
+      },
       schema: {
         operationId: 'updateSandbox',
         summary: 'Change the name, policy or limits of a sandbox',

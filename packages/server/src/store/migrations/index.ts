@@ -25,6 +25,8 @@ import { sql as e2bItems } from './0023-e2b-items.ts'
 import { sql as services } from './0024-services.ts'
 import { sql as snapshotVariables } from './0025-snapshot-variables.ts'
 import { sql as connections } from './0026-connections.ts'
+import { sql as checkpoints } from './0027-checkpoints.ts'
+import { sql as volumeShares } from './0028-volume-shares.ts'
 import { sql as clusterHost } from './cluster-0001-host.ts'
 import { sql as jobs } from './jobs-0001-jobs.ts'
 import { sql as schedules } from './jobs-0002-schedules.ts'
@@ -65,6 +67,8 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0024-services', sql: services },
   { name: '0025-snapshot-variables', sql: snapshotVariables },
   { name: '0026-connections', sql: connections },
+  { name: '0027-checkpoints', sql: checkpoints },
+  { name: '0028-volume-shares', sql: volumeShares },
 ]
 
 /** journal.db: the events of runs. */
