@@ -27,6 +27,7 @@ from ._async.resources import (
 )
 from ._async.run_stream import AsyncRunStream
 from ._async.sandbox import AsyncSandbox
+from ._async.nodes import AsyncNodes
 from ._async.schedules import AsyncSchedules
 from ._async.services import AsyncServices
 from ._async.templates import AsyncTemplates
@@ -35,6 +36,7 @@ from ._async.variables import AsyncVariables
 from ._async.watch import AsyncWatch
 from ._async.webhooks import AsyncWebhooks
 from ._completions import Completions
+from ._nodes import Drained, Moved, Node, NodeLoad, NotMoved
 from ._damage import DamagedSnapshot, DamagedTemplate, SandboxDamage, ScrubProgress, ScrubStatus, SnapshotDamage
 from ._errors import (
     AuthenticationError,
@@ -63,6 +65,7 @@ from ._sync.files import Files, FileStream
 from ._sync.jobs import JobEvents, Jobs
 from ._sync.ports import Ports
 from ._sync.pty import Pty, Ptys
+from ._sync.nodes import Nodes
 from ._sync.resources import Contexts, Runs, Scrub, Secrets, Snapshots, SshKeys, Volumes
 from ._sync.run_stream import RunStream
 from ._sync.sandbox import Sandbox
@@ -160,6 +163,7 @@ __all__ = [
     "Delivery",
     "Denied",
     "DormouseError",
+    "Drained",
     "Event",
     "Events",
     "Execution",
@@ -189,6 +193,10 @@ __all__ = [
     "NetworkCounters",
     "NetworkInfo",
     "NetworkReport",
+    "NotMoved",
+    "NodeLoad",
+    "Node",
+    "Nodes",
     "NotFoundError",
     "Port",
     "PortLink",
@@ -261,4 +269,6 @@ __all__ = [
     "Webhooks",
     "Why",
     "__version__",
+    "AsyncNodes",
+    "Moved",
 ]

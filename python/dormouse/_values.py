@@ -109,6 +109,8 @@ class SandboxInfo:
     wakes_at: Optional[datetime] = None  # When a timer wakes it, while it sleeps.
     # The snapshot that it would wake from is damaged; the server does not restore it.
     damage: Optional[SandboxDamage] = None
+    # In a cluster: the snapshot that it wakes from is in the depot, so that another host can wake it.
+    replicated: Optional[bool] = None
 
 
 @dataclass(frozen=True)

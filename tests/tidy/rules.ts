@@ -22,6 +22,7 @@ const PACKAGES = [
   'mcp',
   'page',
   'engine',
+  'cluster',
   'guest',
   'engine-linux',
   'engine-microvm',
@@ -36,6 +37,7 @@ const PACKAGES = [
  */
 const ONLY: Record<string, readonly string[]> = {
   egress: ['async', 'contracts'],
+  cluster: ['async', 'contracts'],
   e2b: ['async', 'contracts', 'engine'],
 }
 /**
@@ -109,6 +111,7 @@ export const LAYERS: Record<string, readonly string[]> = {
     'jobs',
     'schedules',
     'webhooks',
+    'cluster',
     'api',
     'ssh',
     'mcp',

@@ -170,6 +170,16 @@ export const ERRORS = {
     retry: true,
     hint: 'The host is busy. Nothing has changed. Try again after `Retry-After`.',
   },
+  cluster_unavailable: {
+    status: 503,
+    retry: true,
+    hint: 'Start the NATS servers of the cluster, or check the address, the certificate and the credentials.',
+  },
+  host_unavailable: {
+    status: 503,
+    retry: true,
+    hint: 'The sandbox is on a host that does not answer. Try again: when the lease of that host has ended, another host takes over what is replicated.',
+  },
   no_space: { status: 507, retry: true, hint: 'Free some disk space.' },
 } as const satisfies Record<string, { status: number; retry: boolean; hint: string }>
 

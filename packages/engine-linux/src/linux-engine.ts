@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs'
-import { mkdir, realpath } from 'node:fs/promises'
 import {
   DormouseError,
   type Isolation,
@@ -28,6 +27,7 @@ import type {
   Snapshot,
   SnapshotFiles,
   SnapshotOptions,
+  SnapshotTransfer,
   StopAt,
   StorageReport,
   StoredPart,
@@ -64,6 +64,7 @@ import { restoreSnapshot, rollBackBurrow } from './snapshot/restore-snapshot.ts'
 import { prepareSave, saveBurrow } from './snapshot/save-burrow.ts'
 import { SnapshotEngine } from './snapshot/snapshot-engine.ts'
 import { snapshotFiles } from './snapshot/snapshot-files.ts'
+import { snapshotTransfer } from './snapshot/transfer-snapshot.ts'
 import { describeSnapshot } from './storage/describe-snapshot.ts'
 import { StorageMeter } from './storage/measure-storage.ts'
 import type { LinuxPart } from './storage/stored-parts.ts'
@@ -156,6 +157,11 @@ export class LinuxEngine extends VolumeEngine implements Engine {
     if (criu !== undefined) await prepareKdat(host, { criu, dataDir, toolsDir })
     const snapshots = criu && new SnapshotEngine({ host, criu, dataDir, toolsDir })
     return new LinuxEngine({ dataDir, toolsDir, host, parent, snapshots, hasNetwork: 'addon' in gates })
+  }
+
+  get transfer(): SnapshotTransfer | undefined {
+    const { snapshots } = this.#parts
+    return snapshots && snapshotTransfer(snapshots)
   }
 
   get failures(): ReadonlyMap<EngineFailureKind, number> {

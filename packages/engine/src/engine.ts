@@ -15,6 +15,7 @@ import type { EngineVolumes } from './engine-volumes.ts'
 import type { Gate, GateKeeper, OpenEnd, ParkedConnections } from './gate.ts'
 import type { Guest, SnapshotFiles } from './guest.ts'
 import type { Measurement, StopAt, StorageReport } from './measurement.ts'
+import type { SnapshotTransfer } from './snapshot-transfer.ts'
 
 export interface CreateBurrow {
   readonly sandboxId: SandboxId
@@ -123,6 +124,8 @@ export interface Engine extends EngineVolumes, AsyncDisposable {
   readonly isolations: readonly Isolation[]
   /** How often background work has failed since the engine was opened. */
   readonly failures: ReadonlyMap<EngineFailureKind, number>
+  /** Sends snapshots to other hosts. Absent when this engine cannot. */
+  readonly transfer?: SnapshotTransfer | undefined
   /**
    * Path of an addon with which a thread of this process takes its ends of connections out of burrows, and puts them
    * back: see `GateKeeper`. Undefined when connections cannot outlive their burrow here.

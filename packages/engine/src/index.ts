@@ -69,3 +69,11 @@ export type {
 export { type ImageSource, parseImageSource } from './image-source.ts'
 export type { DiskUse, Measurement, StopAt, StorageReport } from './measurement.ts'
 export { capabilitiesIn, ofIsolation } from './one-isolation.ts'
+export type {
+  ArrivingPart,
+  HostAbilities,
+  PortablePart,
+  PortableSnapshot,
+  SnapshotNeeds,
+  SnapshotTransfer,
+} from './snapshot-transfer.ts'

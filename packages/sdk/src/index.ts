@@ -24,6 +24,7 @@ export type {
 } from './files/files.ts'
 export type { Page, Pages } from './http/pages.ts'
 export type { CreateJob, FollowJob, Job, JobEvent, ListTasks, Task } from './jobs.ts'
+export type { Drained, Node } from './nodes.ts'
 export type { Abortable, CallOptions } from './options.ts'
 export type { Port, PortAccess, PortFetchOptions, PortLink } from './ports.ts'
 export type { Command } from './processes/command.ts'

@@ -12,6 +12,7 @@ from .._class_or_instance import ClassOrInstance
 from .._errors import NotFoundError, error_of
 from .._paths import path_part
 from .._network import Network, network_body
+from .._nodes import Moved
 from .._ports import Port
 from .._unset import UNSET, Unset
 from .._values import Expires, Mounts, SandboxInfo, Snapshot, mounts_body
@@ -206,11 +207,19 @@ class Sandbox(Running, Views, Creatable):
         answer = self._post("fork", {"count": require_count("n", n), "reseed": reseed})
         return [self._of(self.client, decode(SandboxInfo, child), self._delete_on_close) for child in answer["children"]]
 
-    def standby(self, tier: str = "frozen") -> SandboxInfo:
-        """Puts it to sleep: `frozen` in memory, or `stored` on disk only. Any call wakes it."""
-        return self._note(self._post("standby", {"tier": tier}, repeatable=True))
+    def standby(self, tier: str = "frozen", durability: str = "host") -> SandboxInfo:
+        """Puts it to sleep: `frozen` in memory, or `stored` on disk only. Any call wakes it.
 
-    def idle(self, tier: str = "frozen") -> str:
+        With durability `cluster` it returns when the snapshot is in the depot of the cluster, too.
+        """
+        body = {"tier": tier, "durability": durability}
+        return self._note(self._post("standby", body, repeatable=True))
+
+    def move(self, node: str) -> Moved:
+        """Moves it to another node of the cluster. It sleeps, and wakes there with the next call."""
+        return decode(Moved, self._post("move", {"node": node}, repeatable=True))
+
+    def idle(self, tier: str = "frozen", durability: str = "host") -> str:
         """Puts it to sleep and returns its id for `resume`.
 
         It becomes persistent: the end of a `with` block does not delete it.
@@ -218,7 +227,7 @@ class Sandbox(Running, Views, Creatable):
         if self._delete_on_close:
             self.update(expires=None, ephemeral=False)
             self._delete_on_close = False
-        self.standby(tier)
+        self.standby(tier, durability)
         return self.id
 
     def snapshot(self, name: Optional[str] = None, *, kind: str = "full") -> Snapshot:

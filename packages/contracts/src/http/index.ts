@@ -122,6 +122,21 @@ export {
   networkReportSchema,
 } from './network.ts'
 export {
+  type CordonBody,
+  cordonSchema,
+  type DrainedAnswer,
+  drainedSchema,
+  type MoveBody,
+  type MovedAnswer,
+  movedSchema,
+  moveSchema,
+  type NodeAnswer,
+  type NodesAnswer,
+  nodeIdField,
+  nodeSchema,
+  nodesSchema,
+} from './nodes.ts'
+export {
   ACTIVITY_MAX_SANDBOXES,
   type ActivityAnswer,
   activityQuery,

@@ -17,7 +17,13 @@ const HOLD_MAX_MS = 24 * 3600 * 1000
 const LEDGER_LIMIT_MAX = 1000
 
 export const standbySchema = z
-  .strictObject({ tier: tierField.default('frozen') })
+  .strictObject({
+    tier: tierField.default('frozen'),
+    durability: z
+      .enum(['host', 'cluster'])
+      .default('host')
+      .describe('`cluster`: returns when the snapshot is in the depot of the cluster, too.'),
+  })
   .meta({ id: 'Standby', examples: [{ tier: 'stored' }] })
 
 export const forkSchema = z

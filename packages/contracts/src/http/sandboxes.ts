@@ -338,6 +338,12 @@ export const sandboxSchema = z
       .optional()
       .describe('The host or the processes of the sandbox died: changes after this time are lost.'),
     damage: sandboxDamageSchema.optional(),
+    replicated: z
+      .boolean()
+      .optional()
+      .describe(
+        'In a cluster: the snapshot that it wakes from is in the depot, so that another host can wake it when its own is lost.',
+      ),
   })
   .meta({
     id: 'Sandbox',

@@ -1,7 +1,7 @@
 import { mkdir, realpath } from 'node:fs/promises'
 import { Layout } from './layout.ts'
 
-/** Makes the directories of an engine. */
+/** Makes the directories of an engine. Returns where they are. */
 export async function makeDirectories(stateDir: string, dataDir: string): Promise<Layout> {
   await mkdir(stateDir, { recursive: true, mode: 0o711 })
   const layout = new Layout(await realpath(stateDir), await realpath(dataDir))

@@ -29,6 +29,7 @@ export type {
   WhyAnswer,
 } from './lifecycle.ts'
 export type { NetworkBody, NetworkMode, NetworkReportAnswer } from './network.ts'
+export type { DrainedAnswer, MovedAnswer, NodeAnswer, NodesAnswer } from './nodes.ts'
 export type { ActivityAnswer, OverviewAnswer } from './overview.ts'
 export type {
   CreatePortLinkBody,

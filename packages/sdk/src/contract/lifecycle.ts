@@ -60,7 +60,10 @@ export type SandboxMetricsAnswer = {
   network: { connections: number; denied: number; names: number; bytesOut: number; bytesIn: number }
 }
 
-export type StandbyBody = { tier?: 'frozen' | 'stored' | undefined }
+export type StandbyBody = {
+  tier?: 'frozen' | 'stored' | undefined
+  durability?: 'cluster' | 'host' | undefined
+}
 
 export type WhyAnswer = {
   state: 'creating' | 'deleting' | 'resuming' | 'running' | 'standby' | 'suspending'

@@ -69,6 +69,7 @@ export type SandboxAnswer = {
   damage?:
     | { snapshotId: string; reason: string; foundAt: string; rollbackTo?: string | undefined }
     | undefined
+  replicated?: boolean | undefined
 }
 
 export type SandboxPageAnswer = { items: readonly SandboxAnswer[]; nextCursor?: string | undefined }

@@ -18,6 +18,7 @@ import type {
   Snapshot,
   SnapshotFiles,
   SnapshotOptions,
+  SnapshotTransfer,
   StopAt,
   StorageReport,
   StoredPart,
@@ -52,6 +53,11 @@ export class EnginePair implements Engine {
 
   get endAddon(): string | undefined {
     return this.#first.endAddon
+  }
+
+  /** Only snapshots of the first travel between hosts. */
+  get transfer(): SnapshotTransfer | undefined {
+    return this.#first.transfer
   }
 
   capabilitiesOf(isolation: Isolation): EngineCapabilities {

@@ -35,6 +35,8 @@ export interface OpenSandboxes {
   readonly engine: Engine
   readonly reserve: SpaceReserve
   readonly stores: Stores
+  /** See `openEgress`. */
+  readonly fence?: SharedArrayBuffer | undefined
   readonly log: Log
 }
 
@@ -42,7 +44,7 @@ export type OpenedSandboxes = Awaited<ReturnType<typeof openSandboxes>>
 
 /** Builds what every sandbox works with, and the service that creates and finds sandboxes. Recovery has not run yet. */
 export async function openSandboxes(options: OpenSandboxes, opened: Closing) {
-  const { config, engine, reserve, stores, log } = options
+  const { config, engine, reserve, stores, fence, log } = options
   const { db, clock, ledger, journal, snapshots } = stores
   const sandboxes = new Sandboxes()
   const access = new StoredAccess(db, clock)
@@ -50,7 +52,7 @@ export async function openSandboxes(options: OpenSandboxes, opened: Closing) {
   const { space, quotas, ceilings } = limits
   const record = (entries: readonly EntryOf[]) =>
     recordEntries({ db, ledger, log, clock }, (id) => sandboxes.find(id)?.isDeleted === false, entries)
-  const network = await openNetwork({ config, engine, stores, sandboxes, record, log }, opened)
+  const network = await openNetwork({ config, engine, stores, sandboxes, record, fence, log }, opened)
   const volumes = openVolumes(options, { sandboxes, quotas, ceilings, access })
   const freeSpace = new FreeSpaceWatch({
     reserve: { bytes: config.minFreeDiskBytes, files: config.minFreeFiles },

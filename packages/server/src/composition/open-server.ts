@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { SharedDeadline } from '@dormouse/async'
 import { hasErrorCode } from '@dormouse/contracts'
 import { DEFAULT_CONNECTIONS, DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
 import type { ItemStore, RecordStore } from '@dormouse/e2b'
@@ -8,6 +9,7 @@ import type { Caller } from '../access/caller.ts'
 import { Sessions } from '../access/sessions.ts'
 import type { StoredAccess } from '../access/stored-access.ts'
 import type { Services } from '../api/services.ts'
+import { loneNode } from '../cluster/nodes.ts'
 import { previewDomain } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { DeploymentService, type DeploymentServiceOptions } from '../deployments/deployment-service.ts'
@@ -33,6 +35,7 @@ import { RegistryAccess } from '../templates/recipe/registry-access.ts'
 import { Uploads } from '../templates/recipe/uploads.ts'
 import { UsageService } from '../usage/usage-service.ts'
 import type { Volumes } from '../volumes/volumes.ts'
+import { describeLone, type OpenedCluster, openCluster } from './open-cluster.ts'
 import { openEvents } from './open-events.ts'
 import { openJobs } from './open-jobs.ts'
 import { defaultNetwork, type OpenedSandboxes, openSandboxes } from './open-sandboxes.ts'
@@ -56,6 +59,8 @@ export interface ServerCore extends AsyncDisposable {
   readonly e2b: { readonly records: RecordStore; readonly items: ItemStore }
   readonly services: Omit<Services, 'health' | 'server'>
   readonly recovery: Recovery
+  /** Undefined outside a cluster. */
+  readonly cluster: OpenedCluster['member'] | undefined
   /** Builds the templates that every key may use, in the background of a server that serves. */
   buildBuiltIns(signal: AbortSignal): Promise<void>
   /** Puts all sandboxes to standby, as many as there is time for. No sandbox is created from now on. */
@@ -77,7 +82,9 @@ export async function openServer(options: OpenServer): Promise<ServerCore> {
 async function assemble(options: OpenServer, closing: Closing): Promise<ServerCore> {
   const { config, log } = options
   const stores = openStores(options, closing)
-  const opened = await openSandboxes({ ...options, stores }, closing)
+  const isClustered = config.cluster.servers.length > 0
+  const fence = isClustered ? newFence() : undefined
+  const opened = await openSandboxes({ ...options, stores, fence }, closing)
   const { deps, service: sandboxes, access, volumes, secrets, ceilings } = opened
   const above = openAbove(options, { stores, opened }, closing)
   const { runs, templates, feed, ...others } = above
@@ -89,7 +96,10 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   const ports = openPorts(config, stores, access)
   const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
   deps.listeners.push(deployments.listener)
+  const cluster = fence && (await openCluster({ ...options, opened, fence }, closing))
   const recovery = await recover(deps)
+  if (cluster !== undefined) deps.listeners.push(cluster.member.listener)
+  cluster?.member.start()
   await templates.open()
   await volumes.open()
   await deployments.open()
@@ -103,10 +113,13 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     access,
     ssh,
     recovery,
+    cluster: cluster?.member,
     e2b: { records: stores.e2b, items: stores.e2bItems },
     services: {
       ...{ access, sandboxes, runs, templates, volumes, secrets, ports, ssh, scrub, deployments, ...others },
       ...{ jobs: work.jobs, schedules: work.schedules },
+      nodes: cluster?.nodes ?? loneNode(describeLone({ config, sandboxes: deps.sandboxes })),
+      elsewhere: cluster?.elsewhere,
       sessions: new Sessions({ rows: stores.sessions, access, nowMs: stores.clock.wallMs }),
       ...defaults,
     },
@@ -123,6 +136,11 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     },
     [Symbol.asyncDispose]: () => closing[Symbol.asyncDispose](),
   }
+}
+
+/** Memory of a deadline that has passed: nothing goes out before the host has its lease. */
+function newFence(): SharedArrayBuffer {
+  return new SharedDeadline().memory
 }
 
 /** Defaults for sandboxes created without a policy. */

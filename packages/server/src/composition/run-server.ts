@@ -132,14 +132,18 @@ async function serve(
     hostPaths,
     origins: config.cors.origins,
     moreRoutes: [mcp.routes, pageRoutes()],
+    cluster: core.cluster,
   })
   openE2b(app, services, core.e2b)
   try {
     const url = await listen(app, config)
+    await core.cluster?.announce(config.cluster.address ?? url)
     await mcp.open(app, url)
     const { sandboxes } = core.services
     ssh = await openSsh({ config, service: core.ssh, access: core.access, sandboxes, hostPaths, log })
-    onReady({ url, ssh, apiKey: prepareClient({ access: core.access, dataDir: config.dataDir, url }) })
+    const { dataDir } = config
+    const isNewInCluster = core.cluster?.isNew === true
+    onReady({ url, ssh, apiKey: prepareClient({ access: core.access, dataDir, url, isNewInCluster }) })
     await untilAborted(signal)
     health.status = 'stopping'
     return performance.now() + config.shutdownTimeoutMs

@@ -16,6 +16,7 @@ import type { VariableRows } from '../store/variable-rows.ts'
 import type { TemplateSnapshots } from '../templates/template-catalog.ts'
 import type { MemorySampler } from './memory-sampler.ts'
 import type { OwnerQuotas } from './owner-quotas.ts'
+import type { Ownership } from './ownership.ts'
 import type { SandboxListener } from './sandbox-listener.ts'
 import type { Sandboxes } from './sandboxes.ts'
 import type { StartLimiter } from './start-limiter.ts'
@@ -75,6 +76,8 @@ export interface SandboxDependencies {
     /** A wake needs a few files of its own, even on a full disk. */
     makeRoomToWake(): void
   }
+  /** Undefined outside a cluster. Set before recovery. */
+  ownership?: Ownership | undefined
   readonly listeners: SandboxListener[]
   /** Work that must be over before the databases are closed. */
   readonly background: Set<Promise<unknown>>

@@ -8,6 +8,7 @@ import { jobRoutes } from './jobs.ts'
 import { keyRoutes } from './keys.ts'
 import { lifecycleRoutes } from './lifecycle.ts'
 import { networkRoutes } from './network.ts'
+import { nodeRoutes } from './nodes.ts'
 import { overviewRoutes } from './overview.ts'
 import { portRoutes } from './ports.ts'
 import { processRoutes } from './processes.ts'
@@ -59,6 +60,7 @@ export const ROUTES: readonly Routes[] = [
   networkRoutes,
   lifecycleRoutes,
   snapshotRoutes,
+  nodeRoutes,
   templateRoutes,
   templateBuildRoutes,
   uploadRoutes,

@@ -21,6 +21,7 @@ import { type AppOptions, createApp } from '../app.ts'
 import type { App } from '../route.ts'
 import type { Health, Services } from '../services.ts'
 import { fakeJobs } from './fake-jobs.ts'
+import { fakeNodes } from './fake-nodes.ts'
 import { exitAtOnce, FakeRuns, FakeSandboxes } from './fake-sandboxes.ts'
 
 export interface TestApp extends AsyncDisposable {
@@ -148,6 +149,7 @@ function testServices({
     templates: fakeTemplates(),
     volumes: fakeVolumes(),
     jobs: fakeJobs(),
+    nodes: fakeNodes(),
     secrets: fakeSecrets(),
     ports: new PortService({
       rows: new PortRows(database),

@@ -37,6 +37,7 @@ export async function update(
   if (policy.secrets !== undefined) deps.secrets.require(policy.secrets, row)
   if (policy.network !== undefined) deps.network.check(policy.network)
   if (policy.name !== undefined) requireFreeName(sandbox, policy.name)
+  if (policy.name !== undefined) await deps.ownership?.claimName(row, policy.name)
   if (volumes !== undefined) await remount(sandbox, volumes)
   if (limits === undefined && Object.keys(policy).length === 0) return
   const detail = describeChange(policy, limits !== undefined)

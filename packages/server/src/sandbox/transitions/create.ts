@@ -53,12 +53,16 @@ export async function create(
   // Added before it exists: a second request for the same name then waits for this one.
   deps.sandboxes.add(sandbox)
   try {
+    await deps.ownership?.claim(row)
     await sandbox.lock.write(() =>
       start(sandbox, { signal, from: snapshot?.id ?? origin?.from, image: origin?.image }),
     )
   } catch (error) {
     // Its name stays taken as long as its row is there.
     if (sandbox.pendingWrites.isEmpty) deps.sandboxes.remove(sandbox)
+    await deps.ownership?.release(row).catch((err: unknown) => {
+      deps.log.warn({ sandboxId: row.id, err }, 'the directory still has a sandbox that was not created')
+    })
     throw error
   }
   return { sandbox, isNew: true }

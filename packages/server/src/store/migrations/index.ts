@@ -28,6 +28,7 @@ import { sql as connections } from './0026-connections.ts'
 import { sql as checkpoints } from './0027-checkpoints.ts'
 import { sql as volumeShares } from './0028-volume-shares.ts'
 import { sql as isolation } from './0029-isolation.ts'
+import { sql as clusterHost } from './cluster-0001-host.ts'
 import { sql as jobs } from './jobs-0001-jobs.ts'
 import { sql as schedules } from './jobs-0002-schedules.ts'
 import { sql as webhooks } from './jobs-0003-webhooks.ts'
@@ -89,3 +90,6 @@ export const jobMigrations: readonly Migration[] = [
   { name: '0002-schedules', sql: schedules },
   { name: '0003-webhooks', sql: webhooks },
 ]
+
+/** cluster.db: what a host of a cluster remembers of itself. */
+export const clusterMigrations: readonly Migration[] = [{ name: '0001-host', sql: clusterHost }]
