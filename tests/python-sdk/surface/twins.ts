@@ -17,7 +17,7 @@ const ACTIONS = Object.fromEntries(
   ['create', 'update'].flatMap((member) =>
     [
       ...['type', 'sandbox', 'code', 'language', 'context', 'timeoutMs', 'job'],
-      ...['port', 'method', 'path', 'headers', 'body'],
+      ...['port', 'service', 'method', 'path', 'headers', 'body'],
     ].map((field) => [`${member}(action.${field})`, 'action']),
   ),
 )
@@ -178,7 +178,10 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
       'create(ready.timeoutMs)': 'ready',
     },
   },
-  Volumes: { python: 'Volumes' },
+  Volumes: {
+    python: 'Volumes',
+    onlyPython: { 'clone(new)': '`name` of the second argument in TypeScript' },
+  },
   Webhooks: { python: 'Webhooks' },
 }
 

@@ -46,6 +46,7 @@ export class FakeSandboxes implements SandboxCalls {
     const { env: _env, getOrCreate: _getOrCreate, snapshotId: _snapshotId, ...shown } = request
     const view: SandboxAnswer = {
       ...shown,
+      isolation: shown.isolation ?? 'process',
       network: { ...shown.network, unavailable: undefined },
       id: newSandboxId(),
       state: 'running',
