@@ -131,6 +131,7 @@ export const NO_VALUES = {
   ForkAnswer: 'the children themselves',
   HoldAnswer: 'the moment alone in Python',
   InterruptAnswer: 'the outcome alone',
+  NodesAnswer: 'its items',
   OverviewAnswer: 'a mapping in Python',
   RunAnswer: 'RunWithResultAnswer has all of it',
   RunEventAnswer: 'sdk.RunEvent, without `failed`, which is thrown',
