@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { JSON_FLAG, parseFlags, refuseArguments, UsageError } from './arguments.mjs'
 import { isClientCommand } from './client-commands.mjs'
 import { clientIo } from './client-io.mjs'
+import { natsServer, parseClusterDev, runClusterDev } from './cluster-dev.mjs'
 import { helpCommands, helpText } from './help.mjs'
 import { ProgressEvents } from './progress-events.mjs'
 import { runInForeground } from './run-command.mjs'
@@ -10,6 +11,7 @@ import { runSteps } from './run-steps.mjs'
 import { parseServerFlags } from './server-flags.mjs'
 import { criu } from './steps/criu.mjs'
 import { allSteps, BUILD_STEPS, TOOL_STEPS } from './steps/index.mjs'
+import { MICROVM_STEPS } from './steps/microvm.mjs'
 import { templateStep } from './steps/template.mjs'
 import { templateSnapshotStep } from './steps/template-snapshot.mjs'
 import { TEST_STEPS } from './steps/test-packages.mjs'
@@ -25,6 +27,7 @@ import { testPrograms } from './test-programs.mjs'
 /** @type {Readonly<Record<string, SetupCommand>>} */
 export const COMMANDS = {
   up: { needsRoot: true, run: up },
+  cluster: { needsRoot: true, run: cluster },
   test: { needsRoot: true, run: test },
   doctor: { needsRoot: true, run: doctor },
   template: { needsRoot: true, run: template },
@@ -41,14 +44,27 @@ async function up(context) {
   const flags = parseServerFlags(context.args)
   await runSteps(allSteps(context.repoDir), withEvents(context))
   const { loadConfig, readEnv, runServer } = await import('@dormouse/server')
+  const config = loadConfig({ env: readEnv(), flags, dataDir })
+  if (config.isolation === 'microvm') await runSteps(MICROVM_STEPS, withEvents(context))
   await runServer({
-    config: loadConfig({ env: readEnv(), flags, dataDir }),
+    config,
     signal,
     buildsTemplates: true,
     ...(isJson
       ? { tell: (report) => stdout.write(`${JSON.stringify(report)}\n`) }
       : { print: (line) => stdout.write(`${line}\n`) }),
   })
+  return 0
+}
+
+/** @type {SetupCommand['run']} */
+async function cluster(context) {
+  const { stdout, signal, dataDir, isJson } = context
+  const options = parseClusterDev(context.args)
+  await runSteps([...allSteps(context.repoDir), natsServer], withEvents(context))
+  const print = (/** @type {string} */ line) =>
+    stdout.write(isJson ? `${JSON.stringify({ type: 'line', line })}\n` : `${line}\n`)
+  await runClusterDev({ ...options, dataDir, signal, print })
   return 0
 }
 

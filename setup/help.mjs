@@ -3,6 +3,10 @@ import { readServerFlags } from './server-flags.mjs'
 /** The commands that set up and run this host. */
 const COMMANDS = [
   { usage: 'up', summary: 'set everything up, then run the server in the foreground' },
+  {
+    usage: 'cluster dev [--nodes N]',
+    summary: 'run NATS and some hosts on this machine, to try a cluster',
+  },
   { usage: 'test [vitest arguments]', summary: 'set everything up, then run the linter and all tests' },
   {
     usage: 'doctor',

@@ -27,6 +27,7 @@ from ._async.resources import (
 )
 from ._async.run_stream import AsyncRunStream
 from ._async.sandbox import AsyncSandbox
+from ._async.nodes import AsyncNodes
 from ._async.schedules import AsyncSchedules
 from ._async.services import AsyncServices
 from ._async.templates import AsyncTemplates
@@ -35,6 +36,7 @@ from ._async.variables import AsyncVariables
 from ._async.watch import AsyncWatch
 from ._async.webhooks import AsyncWebhooks
 from ._completions import Completions
+from ._nodes import Drained, Moved, Node, NodeLoad, NotMoved
 from ._damage import DamagedSnapshot, DamagedTemplate, SandboxDamage, ScrubProgress, ScrubStatus, SnapshotDamage
 from ._errors import (
     AuthenticationError,
@@ -63,6 +65,7 @@ from ._sync.files import Files, FileStream
 from ._sync.jobs import JobEvents, Jobs
 from ._sync.ports import Ports
 from ._sync.pty import Pty, Ptys
+from ._sync.nodes import Nodes
 from ._sync.resources import Contexts, Runs, Scrub, Secrets, Snapshots, SshKeys, Volumes
 from ._sync.run_stream import RunStream
 from ._sync.sandbox import Sandbox
@@ -96,7 +99,6 @@ from ._values import (
     TemplateMaterials,
     Usage,
     UsageNumbers,
-    Volume,
     VolumeMount,
 )
 from ._server import HostCheck, HostRoom, ServerLogLine, ServerReport
@@ -110,7 +112,8 @@ from ._variables import (
     VariableRow,
     VariableTable,
 )
-from ._why import MemoryNotice, Why
+from ._volume import Volume, VolumeShare
+from ._why import Checkpoint, MemoryNotice, Why
 from ._webhooks import Delivery, Webhook
 from ._version import VERSION as __version__
 
@@ -144,6 +147,7 @@ __all__ = [
     "AsyncWatch",
     "AsyncWebhooks",
     "AuthenticationError",
+    "Checkpoint",
     "Client",
     "Command",
     "CommandResult",
@@ -159,6 +163,7 @@ __all__ = [
     "Delivery",
     "Denied",
     "DormouseError",
+    "Drained",
     "Event",
     "Events",
     "Execution",
@@ -188,6 +193,10 @@ __all__ = [
     "NetworkCounters",
     "NetworkInfo",
     "NetworkReport",
+    "NotMoved",
+    "NodeLoad",
+    "Node",
+    "Nodes",
     "NotFoundError",
     "Port",
     "PortLink",
@@ -252,6 +261,7 @@ __all__ = [
     "VariableTable",
     "Variables",
     "Volume",
+    "VolumeShare",
     "VolumeMount",
     "Volumes",
     "Watch",
@@ -259,4 +269,6 @@ __all__ = [
     "Webhooks",
     "Why",
     "__version__",
+    "AsyncNodes",
+    "Moved",
 ]

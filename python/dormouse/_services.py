@@ -63,6 +63,8 @@ class Service:
     health: Optional[Mapping[str, Any]] = None
     # Newest first.
     versions: Sequence[ServiceVersion] = ()
+    # How often its replicas are saved while they run. 0: never.
+    checkpoint_every_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ def settings_body(
     health_timeout: Optional[float],
     health_failures: Optional[int],
     restart: Optional[str],
+    checkpoint_every: Optional[float],
     keep_versions: Optional[int],
 ) -> dict[str, Any]:
     replicas = given(
@@ -108,5 +111,6 @@ def settings_body(
         replicas=replicas or None,
         health=checks or None,
         restart=restart,
+        checkpoint_every_ms=milliseconds("checkpoint_every", checkpoint_every),
         keep_versions=keep_versions,
     )

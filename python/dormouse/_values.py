@@ -102,11 +102,15 @@ class SandboxInfo:
     forked_from: Optional[str] = None
     # The host or the processes of the sandbox died: its state after this time is lost.
     lost_since: Optional[datetime] = None
+    isolation: str = "process"
     wake_on_timer: bool = False
-    # When a timer wakes it, while it sleeps.
-    wakes_at: Optional[datetime] = None
+    # How often it is saved while it runs. 0: never.
+    checkpoint_every_ms: int = 0
+    wakes_at: Optional[datetime] = None  # When a timer wakes it, while it sleeps.
     # The snapshot that it would wake from is damaged; the server does not restore it.
     damage: Optional[SandboxDamage] = None
+    # In a cluster: the snapshot that it wakes from is in the depot, so that another host can wake it.
+    replicated: Optional[bool] = None
 
 
 @dataclass(frozen=True)
@@ -307,19 +311,6 @@ class Template:
     def from_dockerfile(dockerfile: str) -> TemplateBuilder:
         """`dockerfile` is its text."""
         return TemplateBuilder({"dockerfile": dockerfile})
-
-
-@dataclass(frozen=True)
-class Volume:
-    name: str
-    created_at: datetime
-    # As last measured; `get` measures a volume.
-    bytes: Optional[int] = None
-    files: Optional[int] = None
-    # How much it may hold.
-    size_bytes: int = 0
-    # Ids of sandboxes that mount it.
-    used_by: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,16 @@ class CannotSleep:
 
 
 @dataclass(frozen=True)
+class Checkpoint:
+    """Of a sandbox that is saved every so often. `refused`: why the last attempt failed."""
+
+    last_at: Optional[datetime] = None
+    pause_ms: Optional[float] = None
+    next_at: Optional[datetime] = None
+    refused: Optional[str] = None
+
+
+@dataclass(frozen=True)
 class MemoryNotice:
     """Why memory matters now. `event` is `memory_high`, `out_of_memory` or `paused`."""
 
@@ -54,6 +64,7 @@ class Why:
     expires_at: Optional[datetime] = None
     wakes_at: Optional[datetime] = None
     cannot_sleep: Optional[CannotSleep] = None
+    checkpoint: Optional[Checkpoint] = None
     memory: Optional[MemoryNotice] = None
     copied: Sequence[CopiedProgram] = ()
     damage: Optional[SandboxDamage] = None

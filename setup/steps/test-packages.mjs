@@ -26,6 +26,8 @@ const testSystemPackages = debianPackagesStep({
     ['python3-websockets', '/usr/lib/python3/dist-packages/websockets'],
     ['python3-hatchling', '/usr/lib/python3/dist-packages/hatchling'],
     ['python3-pip', '/usr/lib/python3/dist-packages/pip'],
+    // For the tests of clusters.
+    ['nats-server', 'nats-server'],
     // For the tests of connections that outlive a sleep.
     ['postgresql', '/usr/lib/postgresql'],
     // The server is this program under another name; its own package would only add a service.

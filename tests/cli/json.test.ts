@@ -113,7 +113,13 @@ const USES: readonly (readonly [string, readonly string[], Typed?])[] = [
   ['volume ls', []],
   ['volume update', ['shelf', '--size', '20GiB']],
   ['volume show', ['shelf']],
-  ['volume rm', ['shelf']],
+  ['volume clone', ['shelf', 'shelf-v1', '--read-only']],
+  ['volume attach', ['box', 'shelf:/shelf']],
+  ['volume detach', ['box', 'shelf']],
+  ['volume cp', [file('put', 'text'), 'shelf:/put']],
+  ['volume files', ['shelf']],
+  ['volume rm-file', ['shelf', '/put']],
+  ['volume rm', ['shelf', 'shelf-v1']],
   ['secret create', ['KEY', '--domain', 'example.com'], { input: 'sk-12345678' }],
   ['secret ls', []],
   ['secret set', ['KEY'], { input: 'sk-87654321' }],
@@ -156,11 +162,12 @@ const USES: readonly (readonly [string, readonly string[], Typed?])[] = [
 ]
 /** Commands that other tests use with --json. */
 const ELSEWHERE = ['demo', 'promote', 'sh', 'ssh-key confirm', 'template debug']
-/** Commands that no test uses with --json: the services and jobs that they need take long to make. */
+/** Commands that no test uses with --json: what they need, services, jobs or a second key, takes long to make. */
 const UNUSED = [
   ...['deploy', 'service logs', 'service rm', 'service rollback', 'service show', 'service update'],
   ...['job cancel', 'job logs', 'job results', 'job rm', 'job show', 'job wait'],
   ...['schedule fire', 'schedule update', 'webhook test', 'webhook update'],
+  ...['volume share', 'volume unshare'],
 ]
 
 describe('with --json, commands print JSON', () => {

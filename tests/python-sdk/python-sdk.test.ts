@@ -8,7 +8,7 @@ import { expectToPass, moduleNames, PYTHON, runPython, sdkDir, testsDir } from '
 describe('the Python SDK', () => {
   let server: ServerProcess
   beforeAll(async () => {
-    server = await ServerProcess.start()
+    server = await ServerProcess.start({ webhooks: { allowPrivate: true } })
   })
   afterAll(() => server?.cleanUp())
 

@@ -1,9 +1,11 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Engine } from '@dormouse/engine'
 import { LinuxEngine } from '@dormouse/engine-linux'
 import {
   type Caller,
   type CreateSandbox,
+  EnginePair,
   linuxBuilder,
   loadConfig,
   openServer,
@@ -44,13 +46,17 @@ export async function runIn(core: TestCore, sandbox: Sandbox, code: string): Pro
   return stdout
 }
 
-/** A server without HTTP on a state directory of its own, with the templates that the set-up built. */
-export async function testHost(): Promise<TestHost> {
+/**
+ * A server without HTTP on a state directory of its own, with the templates that the set-up built. `openSecond` opens an
+ * engine beside that of processes.
+ */
+export async function testHost(openSecond?: (stateDir: string) => Promise<Engine>): Promise<TestHost> {
   const factory = await linuxFactory()
   const dataDir = join(factory.stateDir, 'server')
   await mkdir(dataDir)
   const open = async (change: Partial<ServerConfig> = {}): Promise<TestCore> => {
-    const engine = await LinuxEngine.open({ dataDir: testDataDir, stateDir: factory.stateDir })
+    const linux = await LinuxEngine.open({ dataDir: testDataDir, stateDir: factory.stateDir })
+    const engine = openSecond ? new EnginePair(linux, await openSecond(factory.stateDir)) : linux
     const config = {
       ...loadConfig({ env: {}, dataDir }),
       minFreeMemoryBytes: 0,
@@ -60,7 +66,7 @@ export async function testHost(): Promise<TestHost> {
     const core = await openServer({
       config,
       engine,
-      builder: linuxBuilder(engine, testDataDir),
+      builder: linuxBuilder(linux, testDataDir),
       reserve: new SpaceReserve(dataDir),
       log: loudLog,
     })
@@ -94,6 +100,7 @@ export function wanted(change: Partial<CreateSandbox> = {}): CreateSandbox {
     wakeOnTimer: false,
     connections: { keepAsleepMs: 3_600_000, wakeOnData: false },
     atMemoryLimit: 'kill',
+    checkpointEveryMs: 0,
     expires: undefined,
     ephemeral: false,
     network: { mode: 'public', allow: [] },

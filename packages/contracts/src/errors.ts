@@ -134,6 +134,16 @@ export const ERRORS = {
     retry: false,
     hint: 'Run `dormouse doctor` to see what is missing on this host.',
   },
+  isolation_unavailable: {
+    status: 503,
+    retry: false,
+    hint: 'Run `./dormouse up --isolation microvm` on the host once: it installs QEMU and the kernel of the guests.',
+  },
+  isolation_unsupported: {
+    status: 409,
+    retry: false,
+    hint: 'Sandboxes with isolation `microvm` cannot do this. Create one with isolation `process`.',
+  },
   setup_failed: { status: 503, retry: true, hint: 'Read the output above, then run `dormouse up` again.' },
   server_unreachable: {
     status: 503,
@@ -159,6 +169,16 @@ export const ERRORS = {
     status: 503,
     retry: true,
     hint: 'The host is busy. Nothing has changed. Try again after `Retry-After`.',
+  },
+  cluster_unavailable: {
+    status: 503,
+    retry: true,
+    hint: 'Start the NATS servers of the cluster, or check the address, the certificate and the credentials.',
+  },
+  host_unavailable: {
+    status: 503,
+    retry: true,
+    hint: 'The sandbox is on a host that does not answer. Try again: when the lease of that host has ended, another host takes over what is replicated.',
   },
   no_space: { status: 507, retry: true, hint: 'Free some disk space.' },
 } as const satisfies Record<string, { status: number; retry: boolean; hint: string }>

@@ -44,6 +44,7 @@ export {
   type SnapshotId,
   type VolumeId,
 } from './ids.ts'
+export { ISOLATIONS, type Isolation } from './isolation.ts'
 export { DEFAULT_CONTEXT, defaultContextOf, LANGUAGES, type Language } from './languages.ts'
 export {
   DEFAULT_CPUS,

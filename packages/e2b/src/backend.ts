@@ -125,6 +125,9 @@ export interface CreateRequest extends PolicyDefaults {
   readonly expires: Expires | undefined
   readonly wakeOnTimer: boolean
   readonly atMemoryLimit: 'kill' | 'pause'
+  readonly checkpointEveryMs: number
+  /** Default: the setting of the server. */
+  readonly isolation?: 'process' | 'microvm'
   readonly ephemeral: boolean
 }
 

@@ -1,5 +1,12 @@
-import { mkdir, realpath } from 'node:fs/promises'
-import { DormouseError, parseInput, type SnapshotId, type VolumeId } from '@dormouse/contracts'
+import { existsSync } from 'node:fs'
+import {
+  DormouseError,
+  type Isolation,
+  parseInput,
+  type SandboxId,
+  type SnapshotId,
+  type VolumeId,
+} from '@dormouse/contracts'
 import type {
   AdoptedBurrows,
   Burrow,
@@ -20,10 +27,12 @@ import type {
   Snapshot,
   SnapshotFiles,
   SnapshotOptions,
+  SnapshotTransfer,
   StopAt,
   StorageReport,
   StoredPart,
 } from '@dormouse/engine'
+import { capabilitiesIn, ofIsolation } from '@dormouse/engine'
 import { bootBurrow } from './burrow/boot-burrow.ts'
 import type { BurrowHost } from './burrow/burrow-host.ts'
 import { bootSchema, createSchema } from './burrow/create-schema.ts'
@@ -37,7 +46,8 @@ import { kdatDirectory } from './criu/kdat.ts'
 import { prepareGuestTools } from './guest-tools.ts'
 import { explainFullDisk } from './host/explain-full-disk.ts'
 import { FailureLog } from './host/failure-log.ts'
-import { Layout } from './host/layout.ts'
+import { makeDirectories } from './host/make-directories.ts'
+import { linuxCapabilities } from './linux-capabilities.ts'
 import { findGateAddon, gateAddon } from './network/gate-addon.ts'
 import { importImage } from './oci/import-image.ts'
 import { adoptBurrows } from './snapshot/adopt-burrows.ts'
@@ -54,12 +64,13 @@ import { restoreSnapshot, rollBackBurrow } from './snapshot/restore-snapshot.ts'
 import { prepareSave, saveBurrow } from './snapshot/save-burrow.ts'
 import { SnapshotEngine } from './snapshot/snapshot-engine.ts'
 import { snapshotFiles } from './snapshot/snapshot-files.ts'
+import { snapshotTransfer } from './snapshot/transfer-snapshot.ts'
 import { describeSnapshot } from './storage/describe-snapshot.ts'
 import { StorageMeter } from './storage/measure-storage.ts'
 import type { LinuxPart } from './storage/stored-parts.ts'
 import { UpkeepQueue } from './storage/upkeep-queue.ts'
 import { getTemplate } from './template/template-store.ts'
-import { VolumeStore } from './volume/volume-store.ts'
+import { VolumeEngine } from './volume/volume-engine.ts'
 
 export interface LinuxEngineOptions {
   /** Holds templates and tools. */
@@ -91,8 +102,9 @@ interface LinuxEngineParts {
 }
 
 /** Burrows from namespaces, cgroups and overlayfs on this host. */
-export class LinuxEngine implements Engine {
+export class LinuxEngine extends VolumeEngine implements Engine {
   readonly name = 'linux'
+  readonly isolations = ['process'] as const
   readonly capabilities: EngineCapabilities
   readonly endAddon = gateAddon
   readonly #parts: LinuxEngineParts
@@ -100,13 +112,12 @@ export class LinuxEngine implements Engine {
   /** Every burrow that this engine ever held: the files of one that has ended by itself can still be saved. */
   readonly #known = new WeakSet<LinuxBurrow>()
   readonly #upkeep: UpkeepQueue
-  readonly #volumes: VolumeStore
   #storage: StorageMeter | undefined
 
   private constructor(parts: LinuxEngineParts) {
     const { host, snapshots, hasNetwork } = parts
+    super(host.layout.volumesDir)
     this.#parts = parts
-    this.#volumes = new VolumeStore(host.layout.volumesDir)
     this.#upkeep = new UpkeepQueue({
       // A sandbox that is awake runs on the version that it was restored from.
       isWanted: async (id) => {
@@ -120,14 +131,10 @@ export class LinuxEngine implements Engine {
       },
       failures: host.failures,
     })
-    const { v1, v2 } = host.hierarchies
-    const has = (name: 'memory' | 'cpu' | 'pids') => v1.has(name) || v2?.controllers.has(name) === true
-    this.capabilities = {
+    this.capabilities = linuxCapabilities(host.hierarchies, {
       snapshot: snapshots !== undefined,
-      adopt: true,
-      limits: { memory: has('memory'), cpu: has('cpu'), pids: has('pids') },
       network: hasNetwork,
-    }
+    })
   }
 
   /** Prepares what is the same for every burrow, so that creating one does none of it. */
@@ -152,14 +159,31 @@ export class LinuxEngine implements Engine {
     return new LinuxEngine({ dataDir, toolsDir, host, parent, snapshots, hasNetwork: 'addon' in gates })
   }
 
+  get transfer(): SnapshotTransfer | undefined {
+    const { snapshots } = this.#parts
+    return snapshots && snapshotTransfer(snapshots)
+  }
+
   get failures(): ReadonlyMap<EngineFailureKind, number> {
     return this.#parts.host.failures.counts
   }
 
+  capabilitiesOf(isolation: Isolation): EngineCapabilities {
+    return capabilitiesIn(this, isolation)
+  }
+
+  isolationOf(snapshotId: SnapshotId): 'process' | undefined {
+    return existsSync(this.#parts.host.layout.snapshot(snapshotId).manifest) ? 'process' : undefined
+  }
+
   async createBurrow(input: CreateBurrow, signal?: AbortSignal): Promise<Burrow> {
     const { dataDir, toolsDir, host, snapshots } = this.#parts
-    const { user, env, limits, volumes, ...request } = parseInput(createSchema, input, 'burrow')
-    await Promise.all(volumes.map(({ volumeId }) => this.#volumes.find(volumeId)))
+    const { user, env, limits, volumes, ...request } = parseInput(
+      createSchema,
+      ofIsolation(this, input),
+      'burrow',
+    )
+    await Promise.all(volumes.map(({ volumeId }) => this.volumes.find(volumeId)))
     const template = await getTemplate(dataDir, request.template)
     this.#requireControllers()
     const create = { sandboxId: request.sandboxId, limits, volumes, user, env, signal }
@@ -251,24 +275,9 @@ export class LinuxEngine implements Engine {
     await this.#snapshots.host.unsynced.require(snapshotId)
   }
 
-  async createVolume(volumeId: VolumeId): Promise<void> {
-    await this.#volumes.create(volumeId)
-  }
-
-  async deleteVolume(volumeId: VolumeId): Promise<void> {
+  protected mountedIn(volumeId: VolumeId): SandboxId | undefined {
     const mounts = ({ record }: LinuxBurrow) => record.volumes.some((mount) => mount.volumeId === volumeId)
-    const user = [...this.#burrows].find(mounts)
-    if (user !== undefined)
-      throw new DormouseError('in_use', `The volume ${volumeId} is mounted in ${user.sandboxId}.`)
-    await this.#volumes.delete(volumeId)
-  }
-
-  async listVolumes(): Promise<readonly VolumeId[]> {
-    return this.#volumes.list()
-  }
-
-  async measureVolume(volumeId: VolumeId, stopAt?: StopAt): Promise<Measurement> {
-    return this.#volumes.measure(volumeId, stopAt)
+    return [...this.#burrows].find(mounts)?.sandboxId
   }
 
   storage(): Promise<StorageReport> {
@@ -314,7 +323,7 @@ export class LinuxEngine implements Engine {
     const { burrows, lost } = await adoptBurrows(host, { undone: new Set(undone) })
     for (const burrow of burrows) this.#hold(burrow)
     await snapshots?.removeLeftovers()
-    await this.#volumes.removeDeleted()
+    await this.volumes.removeDeleted()
     // Upkeep that the last server did not get to.
     for (const id of (await snapshots?.store.ids()) ?? []) this.#upkeep.schedule(id, UPKEEP_AFTER_START_MS)
     return { burrows, lost, undone }
@@ -375,23 +384,6 @@ export class LinuxEngine implements Engine {
 
 function pick({ user, env, image }: RestoreOptions): Pick<RestoreOptions, 'user' | 'env' | 'image'> {
   return { user, env, image }
-}
-
-async function makeDirectories(stateDir: string, dataDir: string): Promise<Layout> {
-  await mkdir(stateDir, { recursive: true, mode: 0o711 })
-  const layout = new Layout(await realpath(stateDir), await realpath(dataDir))
-  for (const path of [
-    layout.burrowsDir,
-    layout.sparesDir,
-    layout.layersDir,
-    layout.sumsDir,
-    layout.snapshotsDir,
-    layout.volumesDir,
-    layout.rootMountPoint,
-  ]) {
-    await mkdir(path, { recursive: true, mode: 0o700 })
-  }
-  return layout
 }
 
 function throwExplained(error: unknown): never {

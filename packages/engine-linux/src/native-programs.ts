@@ -12,6 +12,7 @@ export const scrubProgram = inBuild('dormouse-scrub')
 export const weighProgram = inBuild('dormouse-weigh')
 export const layersProgram = inBuild('dormouse-layers')
 export const filesProgram = inBuild('dormouse-files')
+export const volumeProgram = inBuild('dormouse-volume')
 /** Addons, which this process loads; the others are programs that it starts. */
 export const gateAddon = inBuild('gate.node')
 export const startAddon = inBuild('start.node')

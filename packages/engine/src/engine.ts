@@ -2,33 +2,27 @@ import type {
   BurrowId,
   BurrowLimits,
   BurrowLimitsInput,
+  Isolation,
   SandboxId,
   SnapshotId,
   VolumeId,
 } from '@dormouse/contracts'
 import type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
+import type { EngineCapabilities } from './engine-capabilities.ts'
 import type { ImportedImage, ImportImage, ProgramSettings } from './engine-images.ts'
 import type { EngineFailureKind } from './engine-log.ts'
+import type { EngineVolumes } from './engine-volumes.ts'
 import type { Gate, GateKeeper, OpenEnd, ParkedConnections } from './gate.ts'
 import type { Guest, SnapshotFiles } from './guest.ts'
 import type { Measurement, StopAt, StorageReport } from './measurement.ts'
-
-/** What an engine can do on this host. Callers branch on these, never on an engine's name. */
-export interface EngineCapabilities {
-  /** Snapshots, restore, fork and rollback work here. */
-  readonly snapshot: boolean
-  /** Burrows outlive the process that made them and can be adopted by the next one. */
-  readonly adopt: boolean
-  /** Limits are enforced for these resources. */
-  readonly limits: { readonly memory: boolean; readonly cpu: boolean; readonly pids: boolean }
-  /** Burrows have gates; without a gate a burrow reaches nothing outside. */
-  readonly network: boolean
-}
+import type { SnapshotTransfer } from './snapshot-transfer.ts'
 
 export interface CreateBurrow {
   readonly sandboxId: SandboxId
   /** Name of a template; `python` always exists. */
   readonly template: string
+  /** For engines with several; `process` by default. */
+  readonly isolation?: Isolation
   readonly limits?: BurrowLimitsInput
   /** The user that runs code when a call names none: a user of the template, `root` by default. */
   readonly user?: string
@@ -60,6 +54,7 @@ export interface Burrow extends AsyncDisposable {
   readonly id: BurrowId
   readonly sandboxId: SandboxId
   readonly template: string
+  readonly isolation: Isolation
   readonly limits: BurrowLimits
   readonly createdAt: Date
   /** Talks to the agent inside. Its calls fail with `burrow_ended` once `ended` has settled. */
@@ -122,17 +117,25 @@ export interface Burrow extends AsyncDisposable {
   release(): void
 }
 
-export interface Engine extends AsyncDisposable {
+export interface Engine extends EngineVolumes, AsyncDisposable {
   readonly name: string
   readonly capabilities: EngineCapabilities
+  /** What burrows of this engine can be isolated by, on this host. */
+  readonly isolations: readonly Isolation[]
   /** How often background work has failed since the engine was opened. */
   readonly failures: ReadonlyMap<EngineFailureKind, number>
+  /** Sends snapshots to other hosts. Absent when this engine cannot. */
+  readonly transfer?: SnapshotTransfer | undefined
   /**
    * Path of an addon with which a thread of this process takes its ends of connections out of burrows, and puts them
    * back: see `GateKeeper`. Undefined when connections cannot outlive their burrow here.
    */
   readonly endAddon?: string | undefined
 
+  /** Throws `isolation_unavailable` for one that this engine does not have here. */
+  capabilitiesOf(isolation: Isolation): EngineCapabilities
+  /** The isolation of burrows made from this snapshot; undefined when this engine has no such snapshot. Cheap. */
+  isolationOf(snapshotId: SnapshotId): Isolation | undefined
   /**
    * Pre: the template exists (`template_not_found`), limits and env are within bounds (`invalid_argument`), the volumes
    * exist (`not_found`), and their paths neither overlap nor hide files that the template's processes have open
@@ -195,19 +198,11 @@ export interface Engine extends AsyncDisposable {
    */
   importImage(request: ImportImage): Promise<ImportedImage>
   /**
-   * Resolves when a snapshot is on disk. Only that of a fork may not be: a power cut undoes it (`AdoptedBurrows.undone`)
-   * until the engine has written it in the background. Snapshots that rely on it wait by themselves.
+   * Resolves when a snapshot is on disk. Only one that did not wait for the disk may not be: a power cut undoes it
+   * (`AdoptedBurrows.undone`) until the engine has written it in the background. Snapshots that rely on it wait by
+   * themselves.
    */
   syncSnapshot(snapshotId: SnapshotId): Promise<void>
-  /** Makes an empty directory. Throws `already_exists`. */
-  createVolume(volumeId: VolumeId): Promise<void>
-  /**
-   * Removes a volume with its content. Pre: no burrow mounts it (`in_use`). Does nothing when there is no such volume.
-   */
-  deleteVolume(volumeId: VolumeId): Promise<void>
-  listVolumes(): Promise<readonly VolumeId[]>
-  /** Measures the disk space of a volume, in turns. Throws `not_found`. */
-  measureVolume(volumeId: VolumeId, stopAt?: StopAt): Promise<Measurement>
   /** The disk space of all snapshots. Reads the disk: call it rarely. */
   storage(): Promise<StorageReport>
   /**
@@ -320,6 +315,11 @@ export interface SnapshotOptions {
   readonly kind?: 'full' | 'files'
   /** With kind `full`: finds the `deadline`, and lets sleeping threads continue with the time they have left. */
   readonly keepTimers?: boolean
+  /**
+   * With kind `full` and `leave: 'running'`: does not wait for the disk. Until the engine has written the snapshot in
+   * the background, a power cut undoes it (`AdoptedBurrows.undone`).
+   */
+  readonly isUnsynced?: boolean
   /** Limits the restore that continues the sandbox. When it refuses, the sandbox stays saved and asleep. */
   readonly limitRestore?: LimitRestore
   /** With kind `full`: an abort before the snapshot is on disk undoes it, and the error is the signal's reason. */

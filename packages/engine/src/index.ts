@@ -6,7 +6,6 @@ export type {
   CheckPartOptions,
   CreateBurrow,
   Engine,
-  EngineCapabilities,
   ForkedBurrow,
   ForkOptions,
   LimitRestore,
@@ -19,6 +18,7 @@ export type {
   StoredPart,
   VolumeMount,
 } from './engine.ts'
+export type { EngineCapabilities } from './engine-capabilities.ts'
 export type {
   ImageCredentials,
   ImageDescription,
@@ -28,6 +28,7 @@ export type {
   ProgramSettings,
 } from './engine-images.ts'
 export type { EngineFailureKind, Log } from './engine-log.ts'
+export type { EngineVolumes, VolumeFiles } from './engine-volumes.ts'
 export type { Gate, GateKeeper, OpenEnd, ParkedConnections, ParkedEnd } from './gate.ts'
 export type {
   BackgroundProcess,
@@ -67,3 +68,12 @@ export type {
 } from './guest.ts'
 export { type ImageSource, parseImageSource } from './image-source.ts'
 export type { DiskUse, Measurement, StopAt, StorageReport } from './measurement.ts'
+export { capabilitiesIn, ofIsolation } from './one-isolation.ts'
+export type {
+  ArrivingPart,
+  HostAbilities,
+  PortablePart,
+  PortableSnapshot,
+  SnapshotNeeds,
+  SnapshotTransfer,
+} from './snapshot-transfer.ts'

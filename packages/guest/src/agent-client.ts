@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { onAbort, settledWithin } from '@dormouse/async'
 import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { Guest, GuestInfo, PortConnection } from '@dormouse/engine'
@@ -14,8 +14,8 @@ import { AgentRuns } from './runs.ts'
 import { AgentVariables } from './variables.ts'
 
 export interface AgentClientOptions {
-  /** Makes a connected socket to the agent. */
-  readonly connect: () => Promise<Socket>
+  /** Makes a connection to the agent. */
+  readonly connect: () => Promise<Duplex>
   /** Connects to a port inside, without the agent. See `GuestPorts.connect`. */
   readonly connectPort?: (port: number, options: { signal?: AbortSignal }) => Promise<PortConnection>
   /** Called when a connection ends that this client did not close. Open calls fail after it has settled. */

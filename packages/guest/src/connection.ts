@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { onAbort } from '@dormouse/async'
 import { DormouseError, type ErrorCode } from '@dormouse/contracts'
 import { Channel } from './channel.ts'
@@ -31,7 +31,7 @@ const RESULT_VALUES_MAX = 100_000
 
 /** One multiplexed connection to an agent. The agent may be hostile: malformed frames end the connection. */
 export class AgentConnection {
-  readonly #socket: Socket
+  readonly #socket: Duplex
   readonly #decoder = new FrameDecoder(answerMaxBytes)
   readonly #channels = new Map<number, Channel>()
   #nextChannel = 1
@@ -45,7 +45,7 @@ export class AgentConnection {
   /** Settles when the connection has ended. Never rejects. */
   readonly closed: Promise<void>
 
-  private constructor(socket: Socket, isHeld: () => boolean) {
+  private constructor(socket: Duplex, isHeld: () => boolean) {
     this.#socket = socket
     this.#liveness = new LivenessMonitor({
       isWaiting: () => this.#channels.size > 0,
@@ -73,7 +73,7 @@ export class AgentConnection {
    * nothing has been read from it.
    */
   static async open(
-    socket: Socket,
+    socket: Duplex,
     { isHeld = () => false, signal }: { isHeld?: () => boolean; signal?: AbortSignal } = {},
   ): Promise<AgentConnection> {
     const connection = new AgentConnection(socket, isHeld)

@@ -12,6 +12,7 @@ import type {
 import { Http, type HttpOptions, type Query } from './http/http.ts'
 import { Pages } from './http/pages.ts'
 import { Jobs } from './jobs.ts'
+import { Nodes } from './nodes.ts'
 import type { CallOptions } from './options.ts'
 import { type RunOnceOptions, runOnce } from './runs/run-once.ts'
 import type { RunResult } from './runs/run-result.ts'
@@ -78,6 +79,7 @@ export class Dormouse {
   readonly jobs: Jobs
   readonly schedules: Schedules
   readonly webhooks: Webhooks
+  readonly nodes: Nodes
   readonly scrub: Scrub
   readonly server: Server
   /** For the other classes of this package. */
@@ -96,6 +98,7 @@ export class Dormouse {
     this.jobs = new Jobs(this.http)
     this.schedules = new Schedules(this.http)
     this.webhooks = new Webhooks(this.http)
+    this.nodes = new Nodes(this.http)
     this.scrub = new Scrub(this.http)
     this.server = new Server(this.http)
   }

@@ -9,6 +9,7 @@ import type {
   ForkBody,
   HoldAnswer,
   LedgerPageAnswer,
+  MovedAnswer,
   NetworkBody,
   NetworkMode,
   NetworkReportAnswer,
@@ -189,6 +190,11 @@ export class Sandbox {
   async idle({ signal, timeoutMs, ...options }: CallOptions & StandbyBody = {}): Promise<string> {
     this.#note(await this.#post<SandboxInfo>('/standby', options, { signal, timeoutMs, repeatable: true }))
     return this.id
+  }
+
+  /** Moves it to another node of the cluster. It sleeps, and wakes there with the next call. */
+  move(node: string, { signal, timeoutMs }: CallOptions = {}): Promise<MovedAnswer> {
+    return this.#post<MovedAnswer>('/move', { node }, { signal, timeoutMs, repeatable: true })
   }
 
   /** Wakes it. Other calls wake it by themselves. */

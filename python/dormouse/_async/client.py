@@ -17,6 +17,7 @@ from .follow import SSE, Follower
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
 from .jobs import AsyncJobs
+from .nodes import AsyncNodes
 from .resources import AsyncScrub, AsyncSecrets, AsyncSnapshots, AsyncSshKeys, AsyncVolumes
 from .schedules import AsyncSchedules
 from .webhooks import AsyncWebhooks
@@ -57,6 +58,7 @@ class AsyncClient:
         self.jobs = AsyncJobs(self.http)
         self.schedules = AsyncSchedules(self.http)
         self.webhooks = AsyncWebhooks(self.http)
+        self.nodes = AsyncNodes(self.http)
         self.scrub = AsyncScrub(self.http)
         self.server = AsyncServer(self.http)
 

@@ -11,9 +11,10 @@ from .._class_or_instance import ClassOrInstance
 from .._errors import NotFoundError, error_of
 from .._paths import path_part
 from .._network import Network, network_body
+from .._nodes import Moved
 from .._ports import Port
 from .._unset import UNSET, Unset
-from .._values import Expires, Mounts, SandboxInfo, Snapshot
+from .._values import Expires, Mounts, SandboxInfo, Snapshot, mounts_body
 from .._create_body import NEVER_HINT, connections_body, create_body, limits_body, snapshot_ref
 from .client import AsyncClient, client_of
 from .commands import AsyncCommands
@@ -41,9 +42,11 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
     its last use (0: never). At its memory limit, Linux kills a process; with `at_memory_limit="pause"` the sandbox is
     saved and sleeps until `update` raises the limit. With `wake_on_timer`, its clocks continue while it sleeps, and it
     wakes for timers of its processes. Connections to the outside are kept for `keep_asleep` while it sleeps, an hour by
-    default; with `wake_on_data`, data that arrives on one wakes it. `volumes` are `{"/path": "name"}`. `ephemeral`
-    deletes it after an hour without use. `network` is `"public"`, `"none"`, or a list of what it may reach, such as
-    `["pypi.org:443"]`. `secrets` are names of `Client().secrets`.
+    default; with `wake_on_data`, data that arrives on one wakes it. With `checkpoint_every`, it is saved this often
+    while it runs, and returns to its last checkpoint after a crash (0: never). `volumes` are `{"/path": "name"}`.
+    `ephemeral` deletes it after an hour without use. `network` is `"public"`, `"none"`, or a list of what it may reach,
+    such as `["pypi.org:443"]`. `secrets` are names of `Client().secrets`. With `isolation="microvm"` it is a virtual
+    machine, where the server offers that.
     """
 
     _delete_on_close: bool
@@ -53,6 +56,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
         template: Optional[str] = None,
         *,
         snapshot: Union[str, Snapshot, None] = None,
+        isolation: Optional[str] = None,
         name: Optional[str] = None,
         persistent: bool = False,
         metadata: Optional[Mapping[str, str]] = None,
@@ -64,6 +68,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
         keep_asleep: Optional[float] = None,
         wake_on_data: Optional[bool] = None,
         at_memory_limit: Optional[str] = None,
+        checkpoint_every: Optional[float] = None,
         expires: Optional[Expires] = None,
         memory_bytes: Optional[Size] = None,
         cpus: Optional[float] = None,
@@ -81,6 +86,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
         body = create_body(
             template=template,
             snapshot=snapshot,
+            isolation=isolation,
             name=name,
             persistent=persistent,
             metadata=metadata,
@@ -92,6 +98,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
             keep_asleep=keep_asleep,
             wake_on_data=wake_on_data,
             at_memory_limit=at_memory_limit,
+            checkpoint_every=checkpoint_every,
             expires=expires,
             memory_bytes=memory_bytes,
             cpus=cpus,
@@ -199,11 +206,19 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
         answer = await self._post("fork", {"count": require_count("n", n), "reseed": reseed})
         return [self._of(self.client, decode(SandboxInfo, child), self._delete_on_close) for child in answer["children"]]
 
-    async def standby(self, tier: str = "frozen") -> SandboxInfo:
-        """Puts it to sleep: `frozen` in memory, or `stored` on disk only. Any call wakes it."""
-        return self._note(await self._post("standby", {"tier": tier}, repeatable=True))
+    async def standby(self, tier: str = "frozen", durability: str = "host") -> SandboxInfo:
+        """Puts it to sleep: `frozen` in memory, or `stored` on disk only. Any call wakes it.
 
-    async def idle(self, tier: str = "frozen") -> str:
+        With durability `cluster` it returns when the snapshot is in the depot of the cluster, too.
+        """
+        body = {"tier": tier, "durability": durability}
+        return self._note(await self._post("standby", body, repeatable=True))
+
+    async def move(self, node: str) -> Moved:
+        """Moves it to another node of the cluster. It sleeps, and wakes there with the next call."""
+        return decode(Moved, await self._post("move", {"node": node}, repeatable=True))
+
+    async def idle(self, tier: str = "frozen", durability: str = "host") -> str:
         """Puts it to sleep and returns its id for `resume`.
 
         It becomes persistent: the end of a `with` block does not delete it.
@@ -211,7 +226,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
         if self._delete_on_close:
             await self.update(expires=None, ephemeral=False)
             self._delete_on_close = False
-        await self.standby(tier)
+        await self.standby(tier, durability)
         return self.id
 
     async def snapshot(self, name: Optional[str] = None, *, kind: str = "full") -> Snapshot:
@@ -247,6 +262,7 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
         keep_asleep: Optional[float] = None,
         wake_on_data: Optional[bool] = None,
         at_memory_limit: Optional[str] = None,
+        checkpoint_every: Optional[float] = None,
         expires: Union[Expires, None, Unset] = UNSET,
         ephemeral: Optional[bool] = None,
         memory_bytes: Optional[Size] = None,
@@ -254,10 +270,11 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
         pids: Optional[int] = None,
         disk_bytes: Optional[Size] = None,
         files: Optional[int] = None,
+        volumes: Optional[Mounts] = None,
         network: Optional[Network] = None,
         secrets: Optional[Sequence[str]] = None,
     ) -> SandboxInfo:
-        """Changes what is given. None removes the name or the expiry.
+        """Changes what is given. None removes the name or the expiry; `volumes` replaces all mounts.
 
         Does not wake it, unless it was paused at its memory limit and the limit is raised.
         """
@@ -269,8 +286,10 @@ class AsyncSandbox(AsyncRunning, AsyncViews, Creatable):
             wake_on_timer=wake_on_timer,
             connections=connections_body(keep_asleep, wake_on_data),
             at_memory_limit=at_memory_limit,
+            checkpoint_every_ms=milliseconds("checkpoint_every", checkpoint_every),
             ephemeral=ephemeral,
             limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files),
+            volumes=mounts_body(volumes),
             network=network_body(network),
             secrets=secrets,
         )

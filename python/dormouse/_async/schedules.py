@@ -26,7 +26,8 @@ class AsyncSchedules:
         missed: Optional[str] = None,
         enabled: Optional[bool] = None,
     ) -> Schedule:
-        """`action` has a `type`: "run" with `sandbox` and `code`, "job" with `job`, "request" with `sandbox` and `port`.
+        """`action` has a `type`: "run" with `sandbox` and `code`, "job" with `job`, "request" with `sandbox` and `port`,
+        or "service" with `service`.
 
         `missed` says what happens with times that passed while the server was down: "skip", or "once" for the latest.
         """

@@ -69,6 +69,7 @@ class AsyncServices:
         health_timeout: Optional[float] = None,
         health_failures: Optional[int] = None,
         restart: Optional[str] = None,
+        checkpoint_every: Optional[float] = None,
         keep_versions: Optional[int] = None,
         background: bool = False,
         on_log: Any = None,
@@ -115,6 +116,7 @@ class AsyncServices:
             health_timeout=health_timeout,
             health_failures=health_failures,
             restart=restart,
+            checkpoint_every=checkpoint_every,
             keep_versions=keep_versions,
         )
         path = f"/v1/services/{path_part(name)}"
@@ -144,6 +146,7 @@ class AsyncServices:
         health_timeout: Optional[float] = None,
         health_failures: Optional[int] = None,
         restart: Optional[str] = None,
+        checkpoint_every: Optional[float] = None,
         keep_versions: Optional[int] = None,
     ) -> Service:
         """Changes how it is reached, scaled, checked and restarted. Makes no new version."""
@@ -158,6 +161,7 @@ class AsyncServices:
             health_timeout=health_timeout,
             health_failures=health_failures,
             restart=restart,
+            checkpoint_every=checkpoint_every,
             keep_versions=keep_versions,
         )
         return decode(Service, await self._http.json("PATCH", f"/v1/services/{path_part(name)}", body=body))

@@ -18,6 +18,7 @@ from .follow import SSE, Follower
 from .http import ANSWER_SECONDS, Http
 from .io import CAN_SHARE
 from .jobs import Jobs
+from .nodes import Nodes
 from .resources import Scrub, Secrets, Snapshots, SshKeys, Volumes
 from .schedules import Schedules
 from .webhooks import Webhooks
@@ -58,6 +59,7 @@ class Client:
         self.jobs = Jobs(self.http)
         self.schedules = Schedules(self.http)
         self.webhooks = Webhooks(self.http)
+        self.nodes = Nodes(self.http)
         self.scrub = Scrub(self.http)
         self.server = Server(self.http)
 

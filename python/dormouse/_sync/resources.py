@@ -12,14 +12,26 @@ from .._damage import ScrubStatus
 from .._execution import Execution
 from .._paths import path_part
 from .._result import Result
-from .._values import ContextInfo, RunInfo, Secret, Snapshot, SshEndpoint, SshKey, Volume
+from .._values import ContextInfo, RunInfo, Secret, Snapshot, SshEndpoint, SshKey
+from .._volume import Volume
 from .commands import Events
+from .files import Files
 from .follow import SSE, Follower
 from .http import Http
 
 
+class VolumePlace:
+    """Where the files of a volume are in the API."""
+
+    def __init__(self, name: str) -> None:
+        self._path = f"/v1/volumes/{path_part(name)}"
+
+    def _at(self, *what: str) -> str:
+        return "/".join([self._path, *what])
+
+
 class Volumes:
-    """Directories that outlive sandboxes. Mount them with `volumes` of a new sandbox."""
+    """Directories that outlive sandboxes. Mount them with `volumes` of a new sandbox or of its `update`."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -38,6 +50,28 @@ class Volumes:
         """Changes how much it may hold."""
         body = given(size_bytes=parse_size("size_bytes", size_bytes))
         return decode(Volume, self._http.json("PATCH", f"/v1/volumes/{path_part(name)}", body=body))
+
+    def clone(
+        self, name: str, new: str, *, read_only: bool = False, size_bytes: Optional[Size] = None
+    ) -> Volume:
+        """Makes the volume `new` with the same content. With `read_only` it is a snapshot: nothing can write to it."""
+        body = given(name=new, read_only=read_only, size_bytes=parse_size("size_bytes", size_bytes))
+        path = f"/v1/volumes/{path_part(name)}/clone"
+        # Gigabytes may take long.
+        return decode(Volume, self._http.json("POST", path, body=body, timeout=None))
+
+    def share(self, name: str, key: str, *, access: str = "read") -> Volume:
+        """Lets sandboxes of another key mount it. `key` is its id or name, `access` is `read` or `write`."""
+        path = f"/v1/volumes/{path_part(name)}/shares/{path_part(key)}"
+        return decode(Volume, self._http.json("PUT", path, body={"access": access}))
+
+    def unshare(self, name: str, key: str) -> None:
+        """Sandboxes of that key that mount it are put to standby, and do not wake before they detach it."""
+        self._http.json("DELETE", f"/v1/volumes/{path_part(name)}/shares/{path_part(key)}")
+
+    def files(self, name: str) -> Files:
+        """Its files, without a sandbox. It has no users, and `watch` is not possible."""
+        return Files(self._http, VolumePlace(name))
 
     def delete(self, name: str) -> None:
         """Deletes it with its files. Refused while a sandbox mounts it."""

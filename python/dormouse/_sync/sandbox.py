@@ -12,9 +12,10 @@ from .._class_or_instance import ClassOrInstance
 from .._errors import NotFoundError, error_of
 from .._paths import path_part
 from .._network import Network, network_body
+from .._nodes import Moved
 from .._ports import Port
 from .._unset import UNSET, Unset
-from .._values import Expires, Mounts, SandboxInfo, Snapshot
+from .._values import Expires, Mounts, SandboxInfo, Snapshot, mounts_body
 from .._create_body import NEVER_HINT, connections_body, create_body, limits_body, snapshot_ref
 from .client import Client, client_of
 from .commands import Commands
@@ -42,9 +43,11 @@ class Sandbox(Running, Views, Creatable):
     its last use (0: never). At its memory limit, Linux kills a process; with `at_memory_limit="pause"` the sandbox is
     saved and sleeps until `update` raises the limit. With `wake_on_timer`, its clocks continue while it sleeps, and it
     wakes for timers of its processes. Connections to the outside are kept for `keep_asleep` while it sleeps, an hour by
-    default; with `wake_on_data`, data that arrives on one wakes it. `volumes` are `{"/path": "name"}`. `ephemeral`
-    deletes it after an hour without use. `network` is `"public"`, `"none"`, or a list of what it may reach, such as
-    `["pypi.org:443"]`. `secrets` are names of `Client().secrets`.
+    default; with `wake_on_data`, data that arrives on one wakes it. With `checkpoint_every`, it is saved this often
+    while it runs, and returns to its last checkpoint after a crash (0: never). `volumes` are `{"/path": "name"}`.
+    `ephemeral` deletes it after an hour without use. `network` is `"public"`, `"none"`, or a list of what it may reach,
+    such as `["pypi.org:443"]`. `secrets` are names of `Client().secrets`. With `isolation="microvm"` it is a virtual
+    machine, where the server offers that.
     """
 
     _delete_on_close: bool
@@ -54,6 +57,7 @@ class Sandbox(Running, Views, Creatable):
         template: Optional[str] = None,
         *,
         snapshot: Union[str, Snapshot, None] = None,
+        isolation: Optional[str] = None,
         name: Optional[str] = None,
         persistent: bool = False,
         metadata: Optional[Mapping[str, str]] = None,
@@ -65,6 +69,7 @@ class Sandbox(Running, Views, Creatable):
         keep_asleep: Optional[float] = None,
         wake_on_data: Optional[bool] = None,
         at_memory_limit: Optional[str] = None,
+        checkpoint_every: Optional[float] = None,
         expires: Optional[Expires] = None,
         memory_bytes: Optional[Size] = None,
         cpus: Optional[float] = None,
@@ -82,6 +87,7 @@ class Sandbox(Running, Views, Creatable):
         body = create_body(
             template=template,
             snapshot=snapshot,
+            isolation=isolation,
             name=name,
             persistent=persistent,
             metadata=metadata,
@@ -93,6 +99,7 @@ class Sandbox(Running, Views, Creatable):
             keep_asleep=keep_asleep,
             wake_on_data=wake_on_data,
             at_memory_limit=at_memory_limit,
+            checkpoint_every=checkpoint_every,
             expires=expires,
             memory_bytes=memory_bytes,
             cpus=cpus,
@@ -200,11 +207,19 @@ class Sandbox(Running, Views, Creatable):
         answer = self._post("fork", {"count": require_count("n", n), "reseed": reseed})
         return [self._of(self.client, decode(SandboxInfo, child), self._delete_on_close) for child in answer["children"]]
 
-    def standby(self, tier: str = "frozen") -> SandboxInfo:
-        """Puts it to sleep: `frozen` in memory, or `stored` on disk only. Any call wakes it."""
-        return self._note(self._post("standby", {"tier": tier}, repeatable=True))
+    def standby(self, tier: str = "frozen", durability: str = "host") -> SandboxInfo:
+        """Puts it to sleep: `frozen` in memory, or `stored` on disk only. Any call wakes it.
 
-    def idle(self, tier: str = "frozen") -> str:
+        With durability `cluster` it returns when the snapshot is in the depot of the cluster, too.
+        """
+        body = {"tier": tier, "durability": durability}
+        return self._note(self._post("standby", body, repeatable=True))
+
+    def move(self, node: str) -> Moved:
+        """Moves it to another node of the cluster. It sleeps, and wakes there with the next call."""
+        return decode(Moved, self._post("move", {"node": node}, repeatable=True))
+
+    def idle(self, tier: str = "frozen", durability: str = "host") -> str:
         """Puts it to sleep and returns its id for `resume`.
 
         It becomes persistent: the end of a `with` block does not delete it.
@@ -212,7 +227,7 @@ class Sandbox(Running, Views, Creatable):
         if self._delete_on_close:
             self.update(expires=None, ephemeral=False)
             self._delete_on_close = False
-        self.standby(tier)
+        self.standby(tier, durability)
         return self.id
 
     def snapshot(self, name: Optional[str] = None, *, kind: str = "full") -> Snapshot:
@@ -248,6 +263,7 @@ class Sandbox(Running, Views, Creatable):
         keep_asleep: Optional[float] = None,
         wake_on_data: Optional[bool] = None,
         at_memory_limit: Optional[str] = None,
+        checkpoint_every: Optional[float] = None,
         expires: Union[Expires, None, Unset] = UNSET,
         ephemeral: Optional[bool] = None,
         memory_bytes: Optional[Size] = None,
@@ -255,10 +271,11 @@ class Sandbox(Running, Views, Creatable):
         pids: Optional[int] = None,
         disk_bytes: Optional[Size] = None,
         files: Optional[int] = None,
+        volumes: Optional[Mounts] = None,
         network: Optional[Network] = None,
         secrets: Optional[Sequence[str]] = None,
     ) -> SandboxInfo:
-        """Changes what is given. None removes the name or the expiry.
+        """Changes what is given. None removes the name or the expiry; `volumes` replaces all mounts.
 
         Does not wake it, unless it was paused at its memory limit and the limit is raised.
         """
@@ -270,8 +287,10 @@ class Sandbox(Running, Views, Creatable):
             wake_on_timer=wake_on_timer,
             connections=connections_body(keep_asleep, wake_on_data),
             at_memory_limit=at_memory_limit,
+            checkpoint_every_ms=milliseconds("checkpoint_every", checkpoint_every),
             ephemeral=ephemeral,
             limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files),
+            volumes=mounts_body(volumes),
             network=network_body(network),
             secrets=secrets,
         )

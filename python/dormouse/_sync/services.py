@@ -70,6 +70,7 @@ class Services:
         health_timeout: Optional[float] = None,
         health_failures: Optional[int] = None,
         restart: Optional[str] = None,
+        checkpoint_every: Optional[float] = None,
         keep_versions: Optional[int] = None,
         background: bool = False,
         on_log: Any = None,
@@ -116,6 +117,7 @@ class Services:
             health_timeout=health_timeout,
             health_failures=health_failures,
             restart=restart,
+            checkpoint_every=checkpoint_every,
             keep_versions=keep_versions,
         )
         path = f"/v1/services/{path_part(name)}"
@@ -145,6 +147,7 @@ class Services:
         health_timeout: Optional[float] = None,
         health_failures: Optional[int] = None,
         restart: Optional[str] = None,
+        checkpoint_every: Optional[float] = None,
         keep_versions: Optional[int] = None,
     ) -> Service:
         """Changes how it is reached, scaled, checked and restarted. Makes no new version."""
@@ -159,6 +162,7 @@ class Services:
             health_timeout=health_timeout,
             health_failures=health_failures,
             restart=restart,
+            checkpoint_every=checkpoint_every,
             keep_versions=keep_versions,
         )
         return decode(Service, self._http.json("PATCH", f"/v1/services/{path_part(name)}", body=body))

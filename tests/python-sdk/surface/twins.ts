@@ -139,6 +139,7 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
     onlyTypeScript: AN_ERROR.onlyTypeScript,
   },
   Schedules: { python: 'Schedules', renamed: ACTIONS },
+  Nodes: { python: 'Nodes' },
   Scrub: { python: 'Scrub' },
   Server: { python: 'Server' },
   Variables: {

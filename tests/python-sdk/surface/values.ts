@@ -9,6 +9,7 @@ export interface Value {
 const USAGE = "contract.SandboxMetricsAnswer['usage']"
 
 export const VALUES: Readonly<Record<string, Value>> = {
+  Checkpoint: { types: ["contract.WhyAnswer['checkpoint']"] },
   CannotSleep: { types: ["contract.WhyAnswer['cannotSleep']"] },
   CommandResult: {
     types: ['sdk.CommandResult', 'contract.ProcessResultAnswer'],
@@ -78,6 +79,11 @@ export const VALUES: Readonly<Record<string, Value>> = {
   },
   SandboxDamage: { types: ["contract.SandboxAnswer['damage']", "contract.WhyAnswer['damage']"] },
   SandboxInfo: { types: ['contract.SandboxAnswer'] },
+  Node: { types: ['contract.NodeAnswer'] },
+  NodeLoad: { types: ["contract.NodeAnswer['load']"] },
+  Moved: { types: ['contract.MovedAnswer'] },
+  NotMoved: { types: ["contract.DrainedAnswer['left'][number]"] },
+  Drained: { types: ['contract.DrainedAnswer'] },
   ScrubProgress: { types: ["contract.ScrubAnswer['progress']"] },
   HostRoom: { types: ["contract.ServerReportAnswer['disk']"] },
   VariableRow: { types: ["NonNullable<contract.VariableDetailAnswer['table']>['rows'][number]"] },
@@ -111,6 +117,7 @@ export const VALUES: Readonly<Record<string, Value>> = {
   UsageNumbers: { types: ["contract.UsageAnswer['sandboxes'][number]"] },
   Webhook: { types: ['contract.WebhookWithSecretAnswer'] },
   Volume: { types: ['contract.VolumeAnswer'] },
+  VolumeShare: { types: ["contract.VolumeAnswer['sharedWith'][number]"] },
   VolumeMount: { types: ["contract.SandboxAnswer['volumes'][number]"] },
   Why: { types: ['contract.WhyAnswer'] },
   Work: { types: ["contract.WhyAnswer['work'][number]"] },

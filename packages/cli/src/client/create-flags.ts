@@ -8,9 +8,13 @@ import { type NetworkFlags, networkOptions } from './network-flags.ts'
 import { omitUndefined } from './omit-undefined.ts'
 import { type PolicyFlags, policyOptions, toPolicy } from './policy-flags.ts'
 
+type Isolation = NonNullable<CreateOptions['isolation']>
+const ISOLATIONS: readonly Isolation[] = ['process', 'microvm']
+
 /** What a new sandbox is like: for `create` and `run --new`. */
 export interface CreateFlags extends NetworkFlags, PolicyFlags {
   readonly template?: string
+  readonly isolation?: Isolation
   readonly snapshot?: string
   readonly env?: Record<string, string>
   readonly metadata?: Record<string, string>
@@ -21,6 +25,9 @@ export interface CreateFlags extends NetworkFlags, PolicyFlags {
 export function createOptions(): Option[] {
   return [
     new Option('--template <name>', 'the template to start from'),
+    new Option('--isolation <kind>', 'share the kernel of the host, or be a virtual machine').choices(
+      ISOLATIONS,
+    ),
     new Option('--snapshot <snapshot>', 'start from this snapshot: its id, name, or SANDBOX/NAME'),
     new Option('-e, --env <name=value>', 'an environment variable for everything inside').argParser(
       pairsFlag('--env'),
@@ -42,13 +49,14 @@ export function createOptions(): Option[] {
 
 /** The fields of the API. Asks the server for the id of a snapshot. */
 export async function toCreateOptions(call: Call, flags: CreateFlags): Promise<Omit<CreateOptions, 'name'>> {
-  const { template, snapshot, env, metadata } = flags
+  const { template, isolation, snapshot, env, metadata } = flags
   if (snapshot !== undefined && template !== undefined)
     throw new UsageError('--snapshot cannot be combined with --template')
   return {
     ...toPolicy(flags),
     ...omitUndefined({
       template,
+      isolation,
       snapshot: snapshot && (await findSnapshot(call, snapshot)).id,
       env,
       metadata,

@@ -57,7 +57,10 @@ function defineSleepCommands(program: Command, define: Define): void {
   define(program, {
     usage: 'standby <sandbox>',
     summary: 'put a sandbox to sleep',
-    options: [new Option('--stored', 'keep it on disk only; without this flag it is frozen in memory first')],
+    options: [
+      new Option('--stored', 'keep it on disk only; without this flag it is frozen in memory first'),
+      new Option('--cluster', 'wait until its snapshot is in the depot of the cluster'),
+    ],
     load: async () => (await import('./commands/standby.ts')).standby,
   })
   define(program, {

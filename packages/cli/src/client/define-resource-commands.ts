@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander'
-import { bytesFlag, collectValues, quietOption } from './flags.ts'
+import { defineVolumeCommands } from './define-volume-commands.ts'
+import { collectValues, quietOption } from './flags.ts'
 import { addNote } from './help.ts'
 import type { Define } from './program.ts'
 
@@ -89,49 +90,6 @@ function templateOptions(): Option[] {
     ).choices(['public', 'none']),
     new Option('--allow <target>', 'allow the build only this, any number of times').argParser(collectValues),
   ]
-}
-
-function defineVolumeCommands(program: Command, define: Define): void {
-  const volume = program
-    .command('volume')
-    .description('directories that outlive sandboxes and can be shared')
-    .helpCommand(false)
-  const volumes = () => import('./commands/volume.ts')
-  define(volume, {
-    usage: 'ls',
-    aliases: ['list'],
-    summary: 'list volumes',
-    options: [quietOption()],
-    load: async () => (await volumes()).listVolumes,
-  })
-  define(volume, {
-    usage: 'create <name>',
-    summary: 'create an empty volume',
-    options: [sizeOption()],
-    load: async () => (await volumes()).createVolume,
-    examples: ['volume create data --size 20GiB', 'create analysis -v data:/data'],
-  })
-  define(volume, {
-    usage: 'update <name>',
-    summary: 'change the size of a volume; sandboxes that sleep because it was full can wake again',
-    options: [sizeOption()],
-    load: async () => (await volumes()).updateVolume,
-    examples: ['volume update data --size 50GiB'],
-  })
-  define(volume, {
-    usage: 'show <name>',
-    summary: 'measure a volume and list the sandboxes that mount it',
-    load: async () => (await volumes()).showVolume,
-  })
-  define(volume, {
-    usage: 'rm <names...>',
-    summary: 'delete volumes and everything in them',
-    load: async () => (await volumes()).removeVolumes,
-  })
-}
-
-function sizeOption(): Option {
-  return new Option('--size <size>', 'the size, such as 20GiB').argParser(bytesFlag('--size'))
 }
 
 function domainOption(): Option {

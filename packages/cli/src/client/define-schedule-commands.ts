@@ -11,13 +11,15 @@ export function defineScheduleCommands(program: Command, define: Define): void {
   const schedules = () => import('./commands/schedule.ts')
   define(schedule, {
     usage: 'create <name> <cron>',
-    summary: 'run code in a sandbox, start a job or call a port at the times of a cron expression',
+    summary:
+      'run code in a sandbox, start a job, or call a port or a service at the times of a cron expression',
     options: [...timeOptions(), ...actionOptions()],
     load: async () => (await schedules()).createSchedule,
     examples: [
       'schedule create nightly "30 2 * * *" --timezone Europe/Berlin --sandbox analysis --run "refresh()"',
       'schedule create scores "@hourly" --job job.json --missed once',
       'schedule create ping "*/5 * * * *" --sandbox web --port 8000 --path /tick',
+      'schedule create warm "0 8 * * 1-5" --service api --method GET --path /healthz',
     ],
   })
   define(schedule, {
@@ -75,6 +77,7 @@ function actionOptions(): Option[] {
     ]),
     new Option('--job <file>', 'start the job that this JSON file describes, as POST /v1/jobs takes it'),
     new Option('--port <port>', 'send a request to this port of the sandbox').argParser(numberFlag('--port')),
+    new Option('--service <name>', 'send a request to this service'),
     new Option('--method <method>', 'of the request').choices(['GET', 'POST', 'PUT', 'PATCH', 'DELETE']),
     new Option('--path <path>', 'of the request'),
     new Option('--body <text>', 'of the request'),

@@ -7,7 +7,14 @@ import { serviceOptions } from './service-flags.ts'
 /** Flags of `create` that say nothing about a service. */
 const NOT_OF_SERVICES = new Set([
   ...['--snapshot', '--metadata', '--idle', '--store-after', '--max-background', '--wake-on-timer'],
-  ...['--keep-asleep', '--wake-on-data', '--at-memory-limit', '--expires-after', '--expires-idle'],
+  ...[
+    '--keep-asleep',
+    '--wake-on-data',
+    '--at-memory-limit',
+    '--checkpoint-every',
+    '--expires-after',
+    '--expires-idle',
+  ],
 ])
 
 /** Commands about services. */

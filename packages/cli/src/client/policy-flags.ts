@@ -16,6 +16,7 @@ export interface PolicyFlags {
   readonly keepAsleep?: number
   readonly wakeOnData?: boolean
   readonly atMemoryLimit?: 'kill' | 'pause'
+  readonly checkpointEvery?: number
   readonly expiresAfter?: number
   readonly expiresIdle?: number
 }
@@ -53,6 +54,7 @@ export function policyOptions(): Option[] {
       '--at-memory-limit <what>',
       'at the memory limit, kill a process, or pause: save the sandbox until the limit is raised',
     ).choices(['kill', 'pause']),
+    checkpointOption(),
     new Option('--expires-after <time>', 'delete the sandbox this long after its creation').argParser(
       durationFlag('--expires-after'),
     ),
@@ -62,10 +64,18 @@ export function policyOptions(): Option[] {
   ]
 }
 
+/** Of sandboxes and of replicas of services. */
+export function checkpointOption(): Option {
+  return new Option(
+    '--checkpoint-every <time>',
+    'save the sandbox this often while it runs, so that a crash costs no more; 0 means never',
+  ).argParser(durationFlag('--checkpoint-every'))
+}
+
 /** The fields of the API. */
 export function toPolicy(flags: PolicyFlags) {
   const { memory, cpus, pids, disk, files, idle, storeAfter, maxBackground, wakeOnTimer } = flags
-  const { atMemoryLimit, keepAsleep, wakeOnData, expiresAfter, expiresIdle } = flags
+  const { atMemoryLimit, checkpointEvery, keepAsleep, wakeOnData, expiresAfter, expiresIdle } = flags
   const expires = omitUndefinedOrNone({ afterMs: expiresAfter, idleMs: expiresIdle })
   return omitUndefined({
     limits: omitUndefinedOrNone({ memoryBytes: memory, cpus, pids, diskBytes: disk, files }),
@@ -75,6 +85,7 @@ export function toPolicy(flags: PolicyFlags) {
     wakeOnTimer,
     connections: omitUndefinedOrNone({ keepAsleepMs: keepAsleep, wakeOnData }),
     atMemoryLimit,
+    checkpointEveryMs: checkpointEvery,
     expires: expires && { ...expires, action: 'delete' as const },
   })
 }

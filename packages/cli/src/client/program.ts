@@ -4,6 +4,7 @@ import type { CommandIo } from './command-io.ts'
 import { defineExecutionCommands } from './define-execution-commands.ts'
 import { defineJobCommands } from './define-job-commands.ts'
 import { defineLifecycleCommands } from './define-lifecycle-commands.ts'
+import { defineNodeCommands } from './define-node-commands.ts'
 import { definePortCommands } from './define-port-commands.ts'
 import { defineReportCommands } from './define-report-commands.ts'
 import { defineResourceCommands } from './define-resource-commands.ts'
@@ -89,6 +90,7 @@ export function createProgram(
   definePortCommands(program, define)
   defineServiceCommands(program, define)
   defineResourceCommands(program, define)
+  defineNodeCommands(program, define)
   defineReportCommands(program, define)
   return program
 }

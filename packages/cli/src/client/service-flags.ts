@@ -2,6 +2,7 @@ import { Option } from 'commander'
 import type { UpdateService } from 'dormouse'
 import { durationFlag, numberFlag } from './flags.ts'
 import { omitUndefined, omitUndefinedOrNone } from './omit-undefined.ts'
+import { checkpointOption } from './policy-flags.ts'
 
 /** How a service is reached, scaled, checked and restarted: for `deploy` and `service update`. */
 export interface ServiceFlags {
@@ -14,6 +15,7 @@ export interface ServiceFlags {
   readonly health?: string
   readonly healthEvery?: number
   readonly restart?: 'always' | 'never'
+  readonly checkpointEvery?: number
   readonly keepVersions?: number
 }
 
@@ -34,6 +36,7 @@ export function serviceOptions(): Option[] {
       durationFlag('--health-every'),
     ),
     new Option('--restart <when>', 'whether a program that ends starts again').choices(['always', 'never']),
+    checkpointOption(),
     new Option('--keep-versions <number>', 'older versions to keep for a rollback').argParser(
       numberFlag('--keep-versions'),
     ),
@@ -42,13 +45,15 @@ export function serviceOptions(): Option[] {
 
 /** The fields of the API. */
 export function toSettings(flags: ServiceFlags): UpdateService {
-  const { min, max, concurrency, replicaIdle, health, healthEvery, restart, keepVersions } = flags
+  const { min, max, concurrency, replicaIdle, health, healthEvery, restart, keepVersions, checkpointEvery } =
+    flags
   const isPublic = flags.public === true ? true : flags.private === true ? false : undefined
   return omitUndefined({
     public: isPublic,
     replicas: omitUndefinedOrNone({ min, max, concurrency, idleMs: replicaIdle }),
     health: omitUndefinedOrNone({ path: health, intervalMs: healthEvery }),
     restart,
+    checkpointEveryMs: checkpointEvery,
     keepVersions,
   })
 }

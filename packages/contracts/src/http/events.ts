@@ -12,6 +12,10 @@ export const SERVER_EVENT_TYPES = [
   'template.changed',
   'job.created',
   'job.ended',
+  'deploy.started',
+  'deploy.ready',
+  'deploy.failed',
+  'deploy.rolled_back',
 ] as const
 
 export const serverEventSchema = z
@@ -20,7 +24,7 @@ export const serverEventSchema = z
     type: z
       .enum(SERVER_EVENT_TYPES)
       .describe(
-        '`gap`: earlier events are gone or the server restarted here, so read the lists again. `sandbox.changed` has the sandbox as it is when the event is sent, `sandbox.ledger` the entry, `run.*` the run, `job.*` the job.',
+        '`gap`: earlier events are gone or the server restarted here, so read the lists again. `sandbox.changed` has the sandbox as it is when the event is sent, `sandbox.ledger` the entry, `run.*` the run, `job.*` the job, `deploy.*` the service and its version.',
       ),
     at: timestampField,
     sandboxId: sandboxIdField.optional(),

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { ISOLATIONS } from '../isolation.ts'
 
 /** Fields that several requests share. Each refuses values that a later layer could not store or show unchanged. */
 
@@ -109,3 +110,7 @@ export function pageOf<Item extends z.ZodType>(item: Item) {
     nextCursor: z.string().optional().describe('Absent on the last page.'),
   })
 }
+
+export const ISOLATION_TEXT =
+  'What is between the sandbox and its host: `process` shares the kernel of the host, `microvm` is a virtual machine with a kernel of its own, if the server offers it.'
+export const isolationField = z.enum(ISOLATIONS).describe(ISOLATION_TEXT)

@@ -106,6 +106,19 @@ export const watchFilesQuery = fileQuery.extend({
   recursive: booleanTextOr(false).describe('Also watch everything below it.'),
 })
 
+const volumePathField = textField({ maxBytes: PATH_MAX_BYTES, minLength: 1 }).describe(
+  'A path in the volume, whose root is `/`. Links lead nowhere but into the volume.',
+)
+export const volumeFileQuery = z.strictObject({ path: volumePathField })
+export const listVolumeFilesQuery = listFilesQuery.omit({ user: true, wake: true }).extend({
+  path: volumePathField.default('/'),
+})
+export const statVolumeFileQuery = statFileQuery.omit({ user: true, wake: true }).extend({
+  path: volumePathField,
+})
+export const writeVolumeFileQuery = writeFileQuery.omit({ user: true }).extend({ path: volumePathField })
+export const removeVolumeFileQuery = removeFileQuery.omit({ user: true }).extend({ path: volumePathField })
+
 export const makeDirectorySchema = z
   .strictObject({
     path: pathField,
@@ -126,6 +139,15 @@ export const moveFileSchema = z
     user: userField.exactOptional(),
   })
   .meta({ id: 'MoveFile', examples: [{ from: '/root/draft.md', to: '/root/final.md' }] })
+
+export const makeVolumeDirectorySchema = makeDirectorySchema
+  .omit({ user: true })
+  .extend({ path: volumePathField })
+  .meta({ id: 'MakeVolumeDirectory', examples: [{ path: '/results/today' }] })
+export const moveVolumeFileSchema = moveFileSchema
+  .omit({ user: true })
+  .extend({ from: volumePathField, to: volumePathField })
+  .meta({ id: 'MoveVolumeFile', examples: [{ from: '/draft.md', to: '/final.md' }] })
 
 export type FileStatAnswer = z.output<typeof fileStatSchema>
 export type FileListAnswer = z.output<typeof fileListSchema>

@@ -33,15 +33,22 @@ export {
   fileStatSchema,
   LIST_MAX_ENTRIES,
   listFilesQuery,
+  listVolumeFilesQuery,
   type MakeDirectoryBody,
   type MoveFileBody,
   makeDirectorySchema,
+  makeVolumeDirectorySchema,
   moveFileSchema,
+  moveVolumeFileSchema,
   readFileQuery,
   removeFileQuery,
+  removeVolumeFileQuery,
   statFileQuery,
+  statVolumeFileQuery,
+  volumeFileQuery,
   watchFilesQuery,
   writeFileQuery,
+  writeVolumeFileQuery,
 } from './files.ts'
 export {
   type CreateJobBody,
@@ -114,6 +121,21 @@ export {
   type NetworkViewAnswer,
   networkReportSchema,
 } from './network.ts'
+export {
+  type CordonBody,
+  cordonSchema,
+  type DrainedAnswer,
+  drainedSchema,
+  type MoveBody,
+  type MovedAnswer,
+  movedSchema,
+  moveSchema,
+  type NodeAnswer,
+  type NodesAnswer,
+  nodeIdField,
+  nodeSchema,
+  nodesSchema,
+} from './nodes.ts'
 export {
   ACTIVITY_MAX_SANDBOXES,
   type ActivityAnswer,
@@ -194,7 +216,6 @@ export {
   sandboxSchema,
   type UpdateSandboxBody,
   updateSandboxSchema,
-  volumeMountSchema,
 } from './sandboxes.ts'
 export {
   type CreateScheduleBody,
@@ -320,10 +341,15 @@ export {
   variableNameField,
   variablesSchema,
 } from './variables.ts'
+export { volumeMountSchema } from './volume-mounts.ts'
 export {
+  type CloneVolumeBody,
   type CreateVolumeBody,
+  cloneVolumeSchema,
   createVolumeSchema,
   listVolumesQuery,
+  type ShareVolumeBody,
+  shareVolumeSchema,
   type UpdateVolumeBody,
   updateVolumeSchema,
   type VolumeAnswer,
@@ -331,6 +357,7 @@ export {
   volumePageSchema,
   volumeParams,
   volumeSchema,
+  volumeShareParams,
 } from './volumes.ts'
 export {
   type CreateWebhookBody,

@@ -17,7 +17,13 @@ const HOLD_MAX_MS = 24 * 3600 * 1000
 const LEDGER_LIMIT_MAX = 1000
 
 export const standbySchema = z
-  .strictObject({ tier: tierField.default('frozen') })
+  .strictObject({
+    tier: tierField.default('frozen'),
+    durability: z
+      .enum(['host', 'cluster'])
+      .default('host')
+      .describe('`cluster`: returns when the snapshot is in the depot of the cluster, too.'),
+  })
   .meta({ id: 'Standby', examples: [{ tier: 'stored' }] })
 
 export const forkSchema = z
@@ -81,6 +87,15 @@ export const whySchema = z
       .strictObject({ reason: z.string(), retryAt: timestampField })
       .optional()
       .describe('The last attempt to save the sandbox was refused.'),
+    checkpoint: z
+      .strictObject({
+        lastAt: timestampField.optional().describe('When this server last took one.'),
+        pauseMs: z.number().optional().describe('How long the last one stopped the sandbox.'),
+        nextAt: timestampField.optional().describe('Absent while the sandbox sleeps.'),
+        refused: z.string().optional().describe('Why the last attempt failed. It is repeated at `nextAt`.'),
+      })
+      .optional()
+      .describe('Of a sandbox with `checkpointEveryMs`.'),
     memory: z
       .strictObject({
         event: z.enum(['memory_high', 'out_of_memory', 'paused']),

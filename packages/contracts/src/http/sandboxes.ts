@@ -13,9 +13,10 @@ import {
   MIN_DISK_BYTES,
   MIN_FILES,
 } from '../limits.ts'
-import { findOverlap, mountPathProblem } from '../mount-path.ts'
 import { NEXT_STATES, type SandboxState } from '../sandbox-state.ts'
 import {
+  ISOLATION_TEXT,
+  isolationField,
   nameField,
   pageOf,
   pageQuery,
@@ -27,6 +28,7 @@ import {
 } from './fields.ts'
 import { networkSchema, networkViewSchema } from './network.ts'
 import { sandboxSecretsField } from './secrets.ts'
+import { volumesField } from './volume-mounts.ts'
 
 const STATES = Object.keys(NEXT_STATES) as [SandboxState, ...SandboxState[]]
 
@@ -36,8 +38,6 @@ const DURATION_MAX_MS = 100 * 365 * 24 * 3600 * 1000
 const METADATA_MAX_ENTRIES = 64
 const METADATA_KEY_MAX_BYTES = 128
 const METADATA_VALUE_MAX_BYTES = 2048
-const VOLUMES_MAX = 16
-const PATH_MAX_BYTES = 4096
 export const FORK_MAX_COUNT = 100
 
 const durationMs = z.int().min(0).max(DURATION_MAX_MS)
@@ -74,6 +74,14 @@ const atMemoryLimitField = z
   .describe(
     'What happens at the memory limit. `kill`: Linux kills a process. `pause`: the sandbox is saved and sleeps; raising the limit wakes it, and its run continues.',
   )
+const CHECKPOINT_MIN_MS = 1_000
+export const checkpointEveryField = durationMs
+  .refine((ms) => ms === 0 || ms >= CHECKPOINT_MIN_MS, {
+    error: `must be 0 or at least ${CHECKPOINT_MIN_MS}`,
+  })
+  .describe(
+    'Saves the sandbox this often while it runs, so that a crash of the host or of its processes costs at most this much. It then wakes by itself at its last checkpoint. Each checkpoint stops the sandbox for about a quarter of a second and waits for a moment without calls and connections from outside, at most as long again. An ephemeral sandbox is not checkpointed. 0: never.',
+  )
 const expiresField = z
   .strictObject({
     afterMs: durationMs.min(1).exactOptional().describe('Time after the creation of the sandbox.'),
@@ -87,18 +95,6 @@ const expiresField = z
   .describe(
     'When the sandbox is deleted automatically, or put to standby once, whatever it does then. Default: never.',
   )
-
-/** An absolute path inside a sandbox, without `.`, `..` and empty parts. */
-const mountPathField = textField({ maxBytes: PATH_MAX_BYTES, minLength: 2 })
-  .regex(/^\/[^/]/, 'must be an absolute path')
-  .superRefine((path, context) => {
-    const problem = mountPathProblem(path)
-    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
-  })
-
-export const volumeMountSchema = z
-  .strictObject({ volume: nameField, path: mountPathField, readOnly: z.boolean().default(false) })
-  .meta({ id: 'VolumeMount' })
 
 const diskBytesField = z
   .int()
@@ -166,6 +162,9 @@ export const createSandboxSchema = z
       .describe(
         'Start from this snapshot instead of a template: its id, or `SANDBOX/NAME`. Limits that are not given are those of the snapshot.',
       ),
+    isolation: isolationField
+      .exactOptional()
+      .describe(`${ISOLATION_TEXT} Default: the setting of the server, or that of the snapshot.`),
     name: nameField.exactOptional().describe('Unique among the sandboxes of this key.'),
     getOrCreate: z
       .boolean()
@@ -195,6 +194,7 @@ export const createSandboxSchema = z
         'While the sandbox sleeps, its clocks and timers continue, and it wakes for the earliest timer, `sleep` or time-out of its processes. Otherwise they stand still.',
       ),
     atMemoryLimit: atMemoryLimitField.default('kill'),
+    checkpointEveryMs: checkpointEveryField.default(0),
     connections: z
       .strictObject({
         keepAsleepMs: keepAsleepField.default(DEFAULT_KEEP_ASLEEP_MS),
@@ -206,16 +206,7 @@ export const createSandboxSchema = z
       ),
     expires: expiresField.exactOptional(),
     limits: limitsSchema,
-    volumes: z
-      .array(volumeMountSchema)
-      .max(VOLUMES_MAX)
-      .superRefine((mounts, context) => {
-        const overlap = findOverlap(mounts.map(({ path }) => path))
-        if (overlap === undefined) return
-        const message = `must not be inside ${overlap.other}, where another volume is mounted`
-        context.addIssue({ code: 'custom', path: [overlap.index, 'path'], message })
-      })
-      .default([]),
+    volumes: volumesField.default([]),
     network: networkSchema
       .exactOptional()
       .describe('What the sandbox may reach. Default: the setting of the server, normally `public`.'),
@@ -256,6 +247,7 @@ export const updateSandboxSchema = z
       .exactOptional()
       .describe('Applies from the next sleep on; `false` applies at once.'),
     atMemoryLimit: atMemoryLimitField.exactOptional(),
+    checkpointEveryMs: checkpointEveryField.exactOptional(),
     connections: z
       .strictObject({
         keepAsleepMs: keepAsleepField.exactOptional(),
@@ -272,6 +264,11 @@ export const updateSandboxSchema = z
       .exactOptional()
       .describe(
         'Replaces the list of secrets. Values apply at once. Processes started from now on have the variables of new secrets.',
+      ),
+    volumes: volumesField
+      .exactOptional()
+      .describe(
+        'Replaces the volumes. An awake sandbox is saved and continues with the new ones, which stops it for less than a second: files that its processes have open on a volume that is gone look deleted to them. A sleeping sandbox stays asleep.',
       ),
     limits: z.strictObject(limitFields).exactOptional().describe('Absent limits stay unchanged.'),
   })
@@ -299,6 +296,7 @@ export const sandboxSchema = z
     state: stateField,
     tier: tierField.optional(),
     template: z.string(),
+    isolation: isolationField,
     metadata: z.record(z.string(), z.string()).readonly(),
     idleTimeoutMs: z.int(),
     storeAfterMs: z.int(),
@@ -308,6 +306,7 @@ export const sandboxSchema = z
     wakeOnTimer: z.boolean().describe('Whether the sandbox wakes for timers of its processes.'),
     wakesAt: timestampField.optional().describe('When a timer wakes the sandbox, while it sleeps.'),
     atMemoryLimit: atMemoryLimitField,
+    checkpointEveryMs: z.int().describe('How often the sandbox is saved while it runs. 0: never.'),
     connections: z.strictObject({ keepAsleepMs: keepAsleepField, wakeOnData: wakeOnDataField }),
     expires: z
       .strictObject({
@@ -339,6 +338,12 @@ export const sandboxSchema = z
       .optional()
       .describe('The host or the processes of the sandbox died: changes after this time are lost.'),
     damage: sandboxDamageSchema.optional(),
+    replicated: z
+      .boolean()
+      .optional()
+      .describe(
+        'In a cluster: the snapshot that it wakes from is in the depot, so that another host can wake it when its own is lost.',
+      ),
   })
   .meta({
     id: 'Sandbox',
@@ -349,12 +354,14 @@ export const sandboxSchema = z
         state: 'standby',
         tier: 'frozen',
         template: 'python',
+        isolation: 'process',
         metadata: { user: '42' },
         idleTimeoutMs: 15_000,
         storeAfterMs: 300_000,
         maxBackgroundMs: 86_400_000,
         wakeOnTimer: false,
         atMemoryLimit: 'kill',
+        checkpointEveryMs: 0,
         connections: DEFAULT_CONNECTIONS,
         ephemeral: false,
         limits: {

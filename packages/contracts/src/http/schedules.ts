@@ -3,6 +3,7 @@ import { CODE_MAX_BYTES, RUN_TIMEOUT_MAX_MS } from '../limits.ts'
 import { nameField, pageOf, pageQuery, sandboxRefField, textField, timestampField } from './fields.ts'
 import { createJobSchema } from './jobs.ts'
 import { languageField } from './runs.ts'
+import { serviceRefField } from './services.ts'
 
 const CRON_MAX_CHARACTERS = 200
 const HEADERS_MAX = 32
@@ -24,10 +25,7 @@ const runAction = z.strictObject({
 const headerName = z.string().regex(/^[A-Za-z0-9-]{1,64}$/, 'must be letters, digits and "-"')
 const headerValue = z.string().regex(/^[\x20-\x7e]{0,4096}$/, 'must be printable ASCII')
 
-const requestAction = z.strictObject({
-  type: z.literal('request'),
-  sandbox: sandboxRefField,
-  port: z.int().min(1).max(65_535),
+const requestFields = {
   method: z.enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE']).default('POST'),
   path: z
     .string()
@@ -41,6 +39,19 @@ const requestAction = z.strictObject({
     })
     .exactOptional(),
   body: textField({ maxBytes: BODY_MAX_BYTES }).exactOptional(),
+}
+
+const requestAction = z.strictObject({
+  type: z.literal('request'),
+  sandbox: sandboxRefField,
+  port: z.int().min(1).max(65_535),
+  ...requestFields,
+})
+
+const serviceAction = z.strictObject({
+  type: z.literal('service'),
+  service: serviceRefField,
+  ...requestFields,
 })
 
 const jobAction = z.strictObject({
@@ -49,9 +60,9 @@ const jobAction = z.strictObject({
 })
 
 const actionField = z
-  .discriminatedUnion('type', [runAction, jobAction, requestAction])
+  .discriminatedUnion('type', [runAction, jobAction, requestAction, serviceAction])
   .describe(
-    '`run` runs code in a sandbox, `job` starts a job, `request` calls a port of a sandbox. Sandboxes are woken.',
+    '`run` runs code in a sandbox, `job` starts a job, `request` calls a port of a sandbox, `service` calls a service by its name. Sandboxes are woken.',
   )
 
 const cronField = z

@@ -11,7 +11,7 @@ import {
   timestampField,
 } from './fields.ts'
 import { networkSchema } from './network.ts'
-import { createSandboxSchema } from './sandboxes.ts'
+import { checkpointEveryField, createSandboxSchema } from './sandboxes.ts'
 import { recipeFields, templateReadySchema } from './template-recipe.ts'
 
 const PORT_MAX = 65_535
@@ -111,6 +111,7 @@ export const deployServiceSchema = z
     replicas: replicasSchema.exactOptional().describe('Default: as before.'),
     health: healthSchema.exactOptional(),
     restart: restartField.default('always'),
+    checkpointEveryMs: checkpointEveryField.exactOptional(),
     keepVersions: z
       .int()
       .min(1)
@@ -137,6 +138,7 @@ export const updateServiceSchema = z
     replicas: replicasSchema.exactOptional().describe('Absent fields stay unchanged.'),
     health: healthSchema.exactOptional(),
     restart: restartField.exactOptional(),
+    checkpointEveryMs: checkpointEveryField.exactOptional(),
     keepVersions: z.int().min(1).max(100).exactOptional(),
   })
   .refine((change) => Object.keys(change).length > 0, { error: 'must name at least one field to change' })
@@ -191,6 +193,7 @@ export const serviceSchema = z
     }),
     health: healthSchema.optional(),
     restart: restartField,
+    checkpointEveryMs: z.int().describe('How often its replicas are saved while they run. 0: never.'),
     keepVersions: z.int(),
     versions: z.array(serviceVersionSchema).readonly().describe('Newest first.'),
   })

@@ -9,6 +9,10 @@ export const KEPT_EVENT_TYPES = [
   'run.finished',
   'job.created',
   'job.ended',
+  'deploy.started',
+  'deploy.ready',
+  'deploy.failed',
+  'deploy.rolled_back',
 ] as const
 
 const URL_MAX_CHARACTERS = 2048

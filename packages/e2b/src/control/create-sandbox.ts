@@ -52,6 +52,7 @@ export async function createSandbox(
     expires: expiryOf(record),
     wakeOnTimer: false,
     atMemoryLimit: 'kill',
+    checkpointEveryMs: 0,
     ephemeral: false,
   } as const
   const create = async () => {

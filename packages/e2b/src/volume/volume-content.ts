@@ -97,6 +97,9 @@ export class VolumeContent {
         expires: undefined,
         wakeOnTimer: false,
         atMemoryLimit: 'kill',
+        checkpointEveryMs: 0,
+        // Only these mount volumes.
+        isolation: 'process',
         ephemeral: true,
       },
       caller,

@@ -287,7 +287,14 @@ export class GateConnection implements KeepableConnection {
   #pipeOut(server: Socket): void {
     const { counters } = this.#context
     const held = this.#reader?.held ?? Buffer.alloc(0)
-    pipeBytes({ from: this.#client, to: server, held, onBytes: (count) => counters.add('bytesOut', count) })
+    pipeBytes({
+      ...{ from: this.#client, to: server, held },
+      onBytes: (count) => counters.add('bytesOut', count),
+      mayPass: () => {
+        if (this.#context.isFenced()) this.end()
+        return !this.#hasEnded
+      },
+    })
   }
 
   #endWhenIdle(socket: Socket): void {

@@ -13,6 +13,8 @@ export interface GateContext {
   readonly pins: Pins
   readonly synthetic: SyntheticAddresses
   readonly counters: CounterCells
+  /** Whether nothing may go out any more. Asked before every piece: the process may have been stopped for a while. */
+  readonly isFenced: () => boolean
   /** Rejects when the destination is unreachable; with `ReachesHostError` when it is this host. */
   readonly dial: (to: Destination, signal: AbortSignal) => Promise<Socket>
   /** Resolves the name and connects, as the policy allows now. */

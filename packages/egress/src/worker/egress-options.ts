@@ -18,6 +18,8 @@ export interface EgressOptions {
   readonly ca?: CertificateAndKey
   /** Roots to trust besides those of the host, PEM. */
   readonly upstreamCa?: string
+  /** Memory of a `SharedDeadline`: when it has passed, nothing goes out any more. Without it there is no deadline. */
+  readonly fence?: SharedArrayBuffer
   /** Path of the addon that lets connections outlive their burrow (`EndAddon`). Without it they end with it. */
   readonly endAddon?: string
 }

@@ -1,4 +1,5 @@
 import { createRequire } from 'node:module'
+import { SharedDeadline } from '@dormouse/async'
 import { Dialer } from '../dial/dialer.ts'
 import { Edge } from '../edge/edge.ts'
 import { HttpRelay } from '../edge/http-relay.ts'
@@ -25,6 +26,8 @@ export class HostEgress {
   readonly denials: DenialCollector
   readonly onFailedLookup: EgressListeners['onFailedLookup']
   readonly connections: ConnectionSlots
+  /** Whether this host must not act for its sandboxes: another host may do so now. */
+  readonly isFenced: () => boolean
   readonly endAddon: EndAddon | undefined
   readonly keptBudget = { leftBytes: KEPT_MAX_BYTES }
   readonly #hostAddresses = new HostAddresses()
@@ -37,6 +40,8 @@ export class HostEgress {
       isHostAddress: (address) => this.#hostAddresses.has(address),
     })
     this.dialer = new Dialer(options.proxy)
+    const fence = options.fence && new SharedDeadline(options.fence)
+    this.isFenced = () => fence?.hasPassed === true
     this.connections = new ConnectionSlots({
       max: options.maxConnectionsTotal ?? CONNECTIONS_MAX,
       maxPerSandbox: options.maxConnections ?? CONNECTIONS_MAX_PER_SANDBOX,

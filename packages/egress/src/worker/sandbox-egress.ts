@@ -76,6 +76,7 @@ export class SandboxEgress {
       pins,
       synthetic,
       counters,
+      isFenced: host.isFenced,
       interceptor: host.interceptor,
       relay: host.relay,
       dial: (to, signal) => this.#dial(to, signal),
@@ -156,6 +157,7 @@ export class SandboxEgress {
   }
 
   async #dial(to: Destination, signal: AbortSignal): Promise<Socket> {
+    if (this.#host.isFenced()) throw new Error('this host has lost its lease')
     const { socket, isDirect } = await this.#host.dialer.dial(to, signal)
     // When the kernel connects to this host, both ends have the same address. That is more reliable than any list of
     // interfaces.

@@ -15,7 +15,6 @@
  * `TYPE MODE UID GID SIZE MODIFIED_MS`, its path, and the target of a link. After the record of `read` come the bytes.
  * A failure prints `error ERRNO` instead of `ok`.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -27,7 +26,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,32 +34,11 @@
 #include "layer-tree.h"
 #include "namespaces.h"
 #include "report.h"
+#include "show-files.h"
 
 /* What names of users and groups are taken from. */
 #define ACCOUNTS_BYTES (256 * 1024)
-/* A directory is sorted in memory; larger ones are refused, as in the agent. */
-#define DIRECTORY_MAX 200000
-#define MEMORY_BYTES (256ul << 20)
 #define CPU_SECONDS 20
-#define CHUNK_BYTES (128 * 1024)
-
-static long entries_left;
-
-static noreturn void answer_error(int error)
-{
-    printf("error %d%c", error, 0);
-    exit(fflush(stdout) ? 1 : 0);
-}
-
-static uint64_t number(const char *text)
-{
-    char *end;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (errno || *text < '0' || *text > '9' || *end)
-        refuse("not a number: %s", text);
-    return value;
-}
 
 static struct names read_layers(void)
 {
@@ -121,121 +98,6 @@ static void find_home(const char *passwd, const char *user, char home[PATH_MAX])
     }
 }
 
-static const char *type_of(mode_t mode)
-{
-    switch (mode & S_IFMT) {
-    case S_IFREG: return "file";
-    case S_IFDIR: return "directory";
-    case S_IFLNK: return "symlink";
-    case S_IFIFO: return "fifo";
-    case S_IFSOCK: return "socket";
-    default: return "device";
-    }
-}
-
-static void print_entry(int directory, const char *name, const char *path, const struct stat *stat)
-{
-    char target[PATH_MAX] = "";
-    if (S_ISLNK(stat->st_mode)) {
-        ssize_t length = readlinkat(directory, name, target, sizeof(target) - 1);
-        target[length > 0 ? length : 0] = '\0';
-    }
-    long long modified = (long long)stat->st_mtim.tv_sec * 1000 + stat->st_mtim.tv_nsec / 1000000;
-    printf("%s %u %u %u %lld %lld%c%s%c%s%c", type_of(stat->st_mode), stat->st_mode & 07777, stat->st_uid, stat->st_gid,
-           (long long)stat->st_size, modified, 0, path, 0, target, 0);
-}
-
-static void show_stat(const char *path, bool follows)
-{
-    struct stat stat;
-    if (fstatat(AT_FDCWD, path, &stat, follows ? 0 : AT_SYMLINK_NOFOLLOW))
-        answer_error(errno);
-    print_entry(AT_FDCWD, path, path, &stat);
-}
-
-static int by_name(const void *one, const void *other)
-{
-    return strcmp(*(char *const *)one, *(char *const *)other);
-}
-
-static char **sorted_names(int fd, size_t *count)
-{
-    DIR *directory = fdopendir(CHECK(dup(fd), "dup"));
-    char **names = NULL;
-    size_t room = 0;
-    *count = 0;
-    for (struct dirent *entry; directory && (entry = readdir(directory));) {
-        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-            continue;
-        if (*count == DIRECTORY_MAX)
-            answer_error(E2BIG);
-        if (*count == room) {
-            room = room ? room * 2 : 64;
-            names = reallocarray(names, room, sizeof(*names));
-        }
-        if (!names || !(names[*count] = strdup(entry->d_name)))
-            answer_error(ENOMEM);
-        (*count)++;
-    }
-    if (directory)
-        closedir(directory);
-    if (*count)
-        qsort(names, *count, sizeof(*names), by_name);
-    return names;
-}
-
-/* In name order, directories before their contents. Closes `fd`. */
-static void list(int fd, const char *path, long depth)
-{
-    size_t count;
-    char **names = sorted_names(fd, &count);
-    for (size_t i = 0; i < count; i++) {
-        char *below;
-        struct stat stat;
-        if (entries_left == 0 || fstatat(fd, names[i], &stat, AT_SYMLINK_NOFOLLOW))
-            continue;
-        entries_left--;
-        if (asprintf(&below, "%s/%s", strcmp(path, "/") ? path : "", names[i]) == -1)
-            fail("memory");
-        print_entry(fd, names[i], below, &stat);
-        if (S_ISDIR(stat.st_mode) && depth > 1) {
-            int next = openat(fd, names[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-            if (next != -1)
-                list(next, below, depth - 1);
-        }
-        free(below);
-        free(names[i]);
-    }
-    free(names);
-    close(fd);
-}
-
-static void print_file(const char *path, uint64_t offset, uint64_t length)
-{
-    struct stat stat;
-    /* Looked at before it is opened: opening a pipe of the sandbox would wait for a writer, or end one that waits. */
-    if (fstatat(AT_FDCWD, path, &stat, 0))
-        answer_error(errno);
-    if (!S_ISREG(stat.st_mode))
-        answer_error(EISDIR);
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd == -1)
-        answer_error(errno);
-    printf("ok%c%c%c", 0, 0, 0);
-    print_entry(AT_FDCWD, path, path, &stat);
-    static char chunk[CHUNK_BYTES];
-    while (length > 0) {
-        size_t wanted = length < sizeof(chunk) ? (size_t)length : sizeof(chunk);
-        ssize_t count = CHECK(pread(fd, chunk, wanted, (off_t)offset), "read");
-        if (count == 0)
-            break;
-        if (fwrite(chunk, 1, (size_t)count, stdout) != (size_t)count)
-            fail("write");
-        offset += (uint64_t)count;
-        length -= (uint64_t)count;
-    }
-}
-
 static void look(int argc, char **argv)
 {
     const char *user = argv[5], *action = argv[6];
@@ -264,17 +126,7 @@ static void look(int argc, char **argv)
     /* Without a slash at the end, so that paths below are joined with one. */
     for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--)
         path[end - 1] = '\0';
-    entries_left = (long)number(argv[9]);
-    list(fd, path, (long)number(argv[8]));
-}
-
-static void bound_self(void)
-{
-    const struct rlimit memory = {MEMORY_BYTES, MEMORY_BYTES}, cpu = {CPU_SECONDS, CPU_SECONDS}, none = {0, 0};
-    CHECK(setrlimit(RLIMIT_AS, &memory), "limit memory");
-    CHECK(setrlimit(RLIMIT_CPU, &cpu), "limit cpu");
-    CHECK(setrlimit(RLIMIT_CORE, &none), "limit core");
-    CHECK(setrlimit(RLIMIT_NPROC, &none), "limit processes");
+    list_entries(fd, path, (long)number(argv[8]), (long)number(argv[9]));
 }
 
 int main(int argc, char **argv)
@@ -311,7 +163,7 @@ int main(int argc, char **argv)
     if (!keep_capabilities(capability_mask(KEPT, 1)))
         fail("drop capabilities");
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
-    bound_self();
+    bound_self(CPU_SECONDS);
     look(argc, argv);
     if (fflush(stdout))
         fail("write");

@@ -1,13 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { allOf, retryUntilDone } from '@dormouse/async'
 import {
-  type BurrowId,
   type BurrowLimits,
   type BurrowLimitsInput,
   burrowLimitsSchema,
   DormouseError,
   parseInput,
-  type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
 import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, ShownDisk } from '@dormouse/engine'
@@ -42,9 +40,10 @@ interface LinuxBurrowParts extends BurrowConnectionsParts {
 }
 
 export class LinuxBurrow implements Burrow {
-  readonly id: BurrowId
-  readonly sandboxId: SandboxId
+  readonly id
+  readonly sandboxId
   readonly template: string
+  readonly isolation = 'process'
   readonly createdAt: Date
   readonly guest: AgentClient
   readonly ended: Promise<BurrowEnd>

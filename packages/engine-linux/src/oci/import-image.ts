@@ -18,13 +18,12 @@ import {
 } from '@dormouse/engine'
 import { snapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
-import { syncDirectory } from '../host/sync-files.ts'
 import { makeOwnedDirectory } from '../host/work-directory.ts'
 import { PageWorker } from '../image/page-worker.ts'
 import type { SnapshotEngine } from '../snapshot/snapshot-engine.ts'
 import { describeSnapshot } from '../storage/describe-snapshot.ts'
 import { encodeManifest, type FilesManifest, SNAPSHOT_FORMAT_VERSION } from '../storage/manifest.ts'
-import { explainNoSpace, publishSnapshot, UNFINISHED } from '../storage/publish-snapshot.ts'
+import { explainNoSpace, publishSnapshot, syncLayer, UNFINISHED } from '../storage/publish-snapshot.ts'
 import { makePullsDirectory, removeOldPulls, UNPACKING } from '../storage/pulls-directory.ts'
 import { prepareScratch } from '../template/scratch-template.ts'
 import { describeImage, EMPTY_IMAGE } from './describe-image.ts'
@@ -161,14 +160,10 @@ interface Publish {
 /** Gives the layers their names and the snapshot its own, while no layer is collected. */
 async function publishImage(engine: SnapshotEngine, publish: Publish): Promise<ImportedImage['snapshot']> {
   const template = await prepareScratch(engine.dataDir)
-  const { prepared, work } = publish
-  const layers = [...prepared, await prepareSettings(work)]
-  await using worker = new PageWorker()
-  // All layers at once: with many files, each call flushes the whole file system.
-  await worker.sync([work])
-  return await engine.afterCollecting(async () => {
+  return engine.afterCollecting(async () => {
     const { layout } = engine.host
-    const chain = await nameLayers(engine, layers)
+    await using worker = new PageWorker()
+    const chain = await nameLayers(engine, publish, worker)
     const id = newSnapshotId()
     const manifest: FilesManifest = {
       formatVersion: SNAPSHOT_FORMAT_VERSION,
@@ -192,14 +187,26 @@ async function publishImage(engine: SnapshotEngine, publish: Publish): Promise<I
   })
 }
 
-/** Returns the chain, top first. Pre: no layer is being collected, and the content of all layers is on disk. */
-async function nameLayers(engine: SnapshotEngine, layers: readonly PreparedLayer[]): Promise<LayerId[]> {
+/** Returns the chain, top first. Pre: no layer is being collected. */
+async function nameLayers(
+  engine: SnapshotEngine,
+  { prepared, work }: Publish,
+  worker: PageWorker,
+): Promise<LayerId[]> {
   const { layout } = engine.host
   const index = new LayerIndex(layout)
+  const settings = (await index.find(SETTINGS_LAYER)) ?? undefined
+  const settingsDir = join(work, 'settings')
+  if (settings === undefined) await makeSettingsLayer(settingsDir)
+  const top = {
+    digest: SETTINGS_LAYER,
+    diffId: SETTINGS_LAYER,
+    ...(settings === undefined && { directory: settingsDir }),
+  }
   const chain: LayerId[] = []
-  for (const layer of layers) {
+  for (const layer of [...prepared, top]) {
     const known = (await index.find(layer.diffId)) ?? (await index.find(layer.digest))
-    const id = known?.layer ?? (await nameLayer(layer, layout.layersDir))
+    const id = known?.layer ?? (await nameLayer(layer, join(layout.layersDir), worker))
     for (const digest of new Set([layer.digest, layer.diffId]))
       await index.add(digest, { layer: id, diffId: layer.diffId })
     // A layer that comes twice hides its first appearance, and overlayfs refuses to have it twice.
@@ -210,18 +217,15 @@ async function nameLayers(engine: SnapshotEngine, layers: readonly PreparedLayer
   return chain.reverse()
 }
 
-/** The layer with the settings of every image, which lies over the others. Made anew: the known one may be collected. */
-async function prepareSettings(work: string): Promise<PreparedLayer> {
-  const directory = join(work, 'settings')
-  await makeSettingsLayer(directory)
-  return { digest: SETTINGS_LAYER, diffId: SETTINGS_LAYER, directory }
-}
-
-async function nameLayer({ directory }: PreparedLayer, layersDir: string): Promise<LayerId> {
+async function nameLayer(
+  { directory }: PreparedLayer,
+  layersDir: string,
+  worker: PageWorker,
+): Promise<LayerId> {
   if (directory === undefined)
     throw new DormouseError('conflict', 'A layer of the image was removed meanwhile. Try again.')
   const id = newLayerId()
   await rename(directory, join(layersDir, id))
-  await syncDirectory(layersDir)
+  await syncLayer(worker, join(layersDir, id))
   return id
 }

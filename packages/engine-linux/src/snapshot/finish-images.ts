@@ -29,6 +29,7 @@ export interface FinishImages {
   /** The layer that the burrow's own files have become; undefined when it had none. */
   readonly ownLayer: string | undefined
   readonly volumeFiles: FullManifest['volumeFiles']
+  readonly volumeLocks: FullManifest['volumeLocks']
   readonly volumesDir: string
   /** The dump as CRIU wrote it. */
   readonly raw: string
@@ -73,6 +74,7 @@ export async function finishImages(finish: FinishImages): Promise<FinishedImages
     volumes: record.volumes,
     ...(record.image !== undefined && { image: record.image }),
     volumeFiles: finish.volumeFiles,
+    volumeLocks: finish.volumeLocks,
     clocks,
     criuVersion: finish.criuVersion,
     fingerprint: await readFingerprint(),

@@ -30,7 +30,7 @@ export async function forkBurrow(
     throw new DormouseError('invalid_argument', 'fork: sandboxIds: is empty (saw [])')
   // Spares are made while the snapshot is taken.
   const cancelSpares = engine.host.spares.expect(sandboxIds.length + 1)
-  const saving = saveAndEnd(engine, burrow, { isUnsynced: true })
+  const saving = saveAndEnd(engine, burrow, { isUnsynced: true, refusesLocks: true })
   const { manifest, connections, ended, syncError } = await saving.catch((error: unknown) => {
     cancelSpares()
     throw error

@@ -18,6 +18,7 @@ import type { FirstProcess } from '../process/first-process.ts'
 import type { FullManifest } from '../storage/manifest.ts'
 import { unusable } from '../storage/verify-snapshot.ts'
 import type { Template } from '../template/template-store.ts'
+import { requireLocks } from '../volume/volume-locks.ts'
 import { type BrokenConnections, explainRestoreFailure, findBrokenConnections } from './explain-criu.ts'
 import { prepareImages, refuseMountsOverOpenFiles } from './prepare-images.ts'
 import { inheritTouched, startReadAhead } from './read-ahead.ts'
@@ -171,6 +172,7 @@ async function enterCriu(
 ): Promise<void> {
   if (spare.restorer === undefined)
     throw new DormouseError('host_unsupported', 'This host has no CRIU that works.')
+  await requireLocks({ locks: manifest.volumeLocks, mounts: volumes, volumesDir: layout.volumesDir })
   await using images = await prepareImages({
     imageThreads,
     imagesDir: paths.images,

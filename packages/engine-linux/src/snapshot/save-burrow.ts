@@ -24,10 +24,12 @@ export const withoutLimit: LimitRestore = (_sandboxId, restore) => restore()
 export async function saveBurrow(
   engine: SnapshotEngine,
   burrow: LinuxBurrow,
-  { leave, kind = 'full', keepTimers, limitRestore = withoutLimit, signal }: SnapshotOptions,
+  { leave, kind = 'full', keepTimers, limitRestore = withoutLimit, signal, isUnsynced }: SnapshotOptions,
 ): Promise<SavedLinuxBurrow> {
   if (kind === 'files') return saveFiles(engine, burrow, leave)
-  const { manifest, connections, ended, syncError } = await saveAndEnd(engine, burrow, { keepTimers, signal })
+  const { manifest, connections, ended, syncError } = await saveAndEnd(engine, burrow, {
+    ...{ keepTimers, signal, isUnsynced },
+  })
   const saved = { snapshot: describeSnapshot(manifest), connections }
   if (leave === 'gone' || syncError !== undefined) {
     const endError = await errorOf(ended)
@@ -35,11 +37,14 @@ export async function saveBurrow(
     return { ...saved, ...(resumeError !== undefined && { resumeError }) }
   }
   const { sandboxId } = burrow
+  // The saved processes hold their locks until they end.
+  if (manifest.volumeLocks.length > 0) await Promise.allSettled([ended])
   const resuming = limitRestore(sandboxId, () =>
     restoreSnapshot(engine, manifest.id, { sandboxId, reseed: false, connections }),
   )
   // The new burrow uses nothing of the old one, so both can happen at once.
   await Promise.allSettled([resuming, ended])
+  if (isUnsynced === true) engine.host.unsynced.start(manifest.id)
   try {
     const resumed = await resuming
     if (leave === 'frozen') await freezeOrDestroy(engine, resumed)
@@ -67,7 +72,7 @@ export async function prepareSave(
 export async function saveAndEnd(
   engine: SnapshotEngine,
   burrow: LinuxBurrow,
-  how: Pick<TakeSnapshot, 'keepTimers' | 'isUnsynced' | 'signal'> = {},
+  how: Pick<TakeSnapshot, 'keepTimers' | 'isUnsynced' | 'refusesLocks' | 'signal'> = {},
 ): Promise<Omit<TakenSnapshot, 'leftover'>> {
   const { host, dataDir, dumper, leftovers } = engine
   const toolsDir = guestToolsDir(dataDir, burrow.record.tools)

@@ -1,8 +1,9 @@
 import { posix } from 'node:path'
-import { Limiter, onAbort } from '@dormouse/async'
+import { Limiter } from '@dormouse/async'
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { FileStat, OpenFile, SnapshotFiles } from '@dormouse/engine'
-import { FilesProgram } from '../storage/files-program.ts'
+import { FilesProgram } from '../host/files-program.ts'
+import { endingWith, untilRead } from '../host/until-read.ts'
 import { whileReading } from '../storage/snapshot-readers.ts'
 import { getTemplateBuild } from '../template/template-store.ts'
 import type { SnapshotEngine } from './snapshot-engine.ts'
@@ -10,8 +11,6 @@ import type { SnapshotEngine } from './snapshot-engine.ts'
 /** A listing is collected before it is returned: the process that makes it must not wait for a slow reader. */
 const ENTRIES_MAX = 100_000
 const LENGTH_MAX = 2 ** 48
-/** A reader that does not read keeps a process and its mount. */
-const READ_MS = 120_000
 /** Each read is a process with a mount. The others wait; snapshots take turns. */
 const limiter = new Limiter({
   concurrency: 16,
@@ -88,25 +87,4 @@ async function withProgram<Value>(
 function shown(stat: FileStat): FileStat {
   const path = posix.normalize(stat.path)
   return { ...stat, path: path.length > 1 ? path.replace(/\/$/, '') : path, name: posix.basename(path) }
-}
-
-/** Settles when the reader has read all or left. A reader that never begins does not keep the snapshot. */
-async function untilRead(hand: (onEnd: () => void) => void, signal?: AbortSignal): Promise<void> {
-  let onEnd = () => {}
-  const ended = new Promise<void>((resolve) => {
-    onEnd = resolve
-  })
-  using _abort = onAbort(signal, onEnd)
-  const timer = setTimeout(onEnd, READ_MS).unref()
-  hand(onEnd)
-  await ended
-  clearTimeout(timer)
-}
-
-async function* endingWith(data: AsyncIterable<Uint8Array>, onEnd: () => void): AsyncGenerator<Uint8Array> {
-  try {
-    yield* data
-  } finally {
-    onEnd()
-  }
 }

@@ -18,7 +18,7 @@ import {
   syncLayer,
   UNFINISHED,
 } from '../storage/publish-snapshot.ts'
-import { refuseVolumeLocks } from '../volume/refuse-volume-locks.ts'
+import { findVolumeLocks, type VolumeLock } from '../volume/volume-locks.ts'
 import { type DumpProcess, dumpDeadlineMs } from './dump-process.ts'
 import type { Dumper } from './dumper.ts'
 import { dumpCutOff, explainDumpFailure } from './explain-criu.ts'
@@ -44,6 +44,8 @@ export interface TakeSnapshot {
   readonly isUnsynced?: boolean | undefined
   /** Whether much memory is moved into its file first, instead of being dumped and then moved. */
   readonly movesMemory?: boolean
+  /** Whether a lock on a volume prevents it: only one of several sandboxes that continue from it could have it. */
+  readonly refusesLocks?: boolean | undefined
   /** See `SnapshotOptions.signal`. CRIU's part cannot be interrupted. */
   readonly signal?: AbortSignal | undefined
 }
@@ -234,7 +236,7 @@ async function dumpProcesses(
 /** Makes the snapshot in `work` from the dump and the burrow's files. Only the layer is synced, unless `isUnsynced`. */
 async function saveDump(
   { layout }: SnapshotHost,
-  { burrow, dumper, toolsDir, isUnsynced }: TakeSnapshot,
+  { burrow, dumper, toolsDir, isUnsynced, refusesLocks = false }: TakeSnapshot,
   save: { plan: SavePlan; thread: ImageThread; worker: PageWorker; dumped: Dumped; intent: Promise<void> },
 ): Promise<FinishedImages> {
   const { thread, worker, dumped, intent } = save
@@ -244,7 +246,8 @@ async function saveDump(
   const pids = await burrow.pids()
   const images = await DumpImages.read(thread, raw)
   const volumeFiles = await images.detachFromVolumes({ mounts, volumesDir })
-  await refuseVolumeLocks(mounts, { firstPid: burrow.first.pid, pids })
+  const volumeLocks = await findVolumeLocks(mounts, { firstPid: burrow.first.pid, pids })
+  if (refusesLocks && volumeLocks[0] !== undefined) throw locked(volumeLocks[0])
   await images.refuseLoss(pids)
   await intent
   const hasFiles = await moveToLayer(burrow.paths.upper, layer)
@@ -253,7 +256,7 @@ async function saveDump(
   // Awaited below; until then a rejection is not unhandled.
   filesOnDisk.catch(() => {})
   const finished = await finishImages({
-    ...{ id, burrow, toolsDir, volumeFiles, volumesDir, raw, work, worker, images },
+    ...{ id, burrow, toolsDir, volumeFiles, volumeLocks, volumesDir, raw, work, worker, images },
     ...dumped,
     criuVersion: dumper.criuVersion,
     layers: [...(hasFiles ? [layerId] : []), ...burrow.record.layers],
@@ -262,6 +265,13 @@ async function saveDump(
   await writeFile(work.manifest, encodeManifest(finished.manifest), { flag: 'wx', mode: 0o600 })
   await filesOnDisk
   return finished
+}
+
+function locked({ path }: VolumeLock): DormouseError {
+  const reason = `a process holds a lock on ${path}, on a volume, which a fork cannot share`
+  return new DormouseError('snapshot_refused', `The sandbox cannot be saved: ${reason}.`, {
+    details: { reason },
+  })
 }
 
 function endBurrow(burrow: LinuxBurrow, id: SnapshotId): Promise<void> {

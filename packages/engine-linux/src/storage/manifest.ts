@@ -12,6 +12,7 @@ import {
 import { z } from 'zod'
 import { programSettingsSchema } from '../template/program-settings.ts'
 import { volumeFileSchema } from '../volume/volume-files.ts'
+import { volumeLockSchema } from '../volume/volume-locks.ts'
 import { volumeMountsSchema } from '../volume/volume-mounts.ts'
 import { fingerprintSchema } from './fingerprint.ts'
 
@@ -50,6 +51,8 @@ const fullSchema = z.strictObject({
   tools: z.string(),
   /** What its processes have open on volumes. */
   volumeFiles: z.array(volumeFileSchema).default([]),
+  /** Locks that its processes hold on volumes, to be given back at the wake. */
+  volumeLocks: z.array(volumeLockSchema).default([]),
   clocks: z.strictObject({ monotonicNs: nanoseconds, boottimeNs: nanoseconds }),
   criuVersion: z.string(),
   fingerprint: fingerprintSchema,

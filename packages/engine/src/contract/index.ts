@@ -1,4 +1,4 @@
-import { describe } from 'vitest'
+import { beforeEach, describe } from 'vitest'
 import { describeAdopt } from './adopt.ts'
 import { describeBadInput } from './bad-input.ts'
 import { describeBash } from './bash.ts'
@@ -72,9 +72,28 @@ const PARTS = {
 export type ContractPart = keyof typeof PARTS
 export const CONTRACT_PARTS = Object.keys(PARTS) as ContractPart[]
 
+export interface ContractSelection {
+  /** Topics of the part to run, such as `lifecycle`; all by default. */
+  readonly topics?: readonly string[]
+  /** Returns why an engine leaves out the test of this name, or undefined. */
+  readonly skip?: (test: string) => string | undefined
+}
+
 /** The tests of an engine call this for every part. Leaving out a part needs a reason there. */
-export function describeEngineContract(name: string, part: ContractPart, factory: EngineFactory): void {
+export function describeEngineContract(
+  name: string,
+  part: ContractPart,
+  factory: EngineFactory,
+  { topics, skip }: ContractSelection = {},
+): void {
+  const wanted = topics?.map((topic) => `describe${topic}`.toLowerCase())
   describe(`engine contract: ${name}: ${part}`, () => {
-    for (const describePart of PARTS[part]) describePart(factory)
+    beforeEach((context) => {
+      const reason = skip?.(context.task.name)
+      if (reason !== undefined) context.skip(reason)
+    })
+    for (const describePart of PARTS[part]) {
+      if (wanted === undefined || wanted.includes(describePart.name.toLowerCase())) describePart(factory)
+    }
   })
 }

@@ -1,3 +1,4 @@
+import { newSandboxId } from '@dormouse/contracts'
 import { describe, expect, test } from 'vitest'
 import type { Burrow } from '../engine.ts'
 import type { EngineFactory } from './engine-factory.ts'
@@ -159,17 +160,45 @@ print(libc.inotify_add_watch(fd, b"/data/stays", 0x100), libc.inotify_add_watch(
       expect(await printed(woken, 'print(b"new" in os.read(fd, 4096))')).toBe('True')
     })
 
+    test.each(['flock', 'lockf'])(
+      'a lock by %s is given back at the wake, or the wake is refused',
+      async (call) => {
+        const [sleeper, neighbour] = await pair()
+        const code = `import fcntl; f = open("/data/f", "w+"); f.write("x"); f.flush(); fcntl.${call}(f, fcntl.LOCK_EX)`
+        await printed(sleeper, code)
+        const attempt = `
+import fcntl
+g = open("/data/f", "r+")
+try: fcntl.${call}(g, fcntl.LOCK_EX | fcntl.LOCK_NB); print("got it")
+except OSError: print("held")`
+        const fork = bench.engine.fork(sleeper, { sandboxIds: [newSandboxId()] })
+        await expect(fork).rejects.toMatchObject({ code: 'snapshot_refused' })
+        const { burrow: next } = await bench.engine.snapshot(sleeper, { leave: 'running' })
+        expect(await printed(neighbour, attempt)).toBe('held')
+        const { snapshot } = await bench.engine.snapshot(bench.hold(next!), { leave: 'gone' })
+        expect(await printed(neighbour, attempt)).toBe('got it')
+        const wake = () => bench.engine.restore(snapshot.id, { sandboxId: snapshot.sandboxId })
+        await expect(wake()).rejects.toMatchObject({
+          code: 'in_use',
+          message: expect.stringMatching('/data/f'),
+        })
+        await printed(neighbour, 'g.close()')
+        const woken = bench.hold(await wake())
+        expect(await printed(woken, 'f.seek(0); print(f.read())')).toBe('x')
+        expect(await printed(neighbour, attempt)).toBe('held')
+        const { snapshot: again } = await bench.engine.snapshot(woken, { leave: 'gone' })
+        await printed(neighbour, 'open("/data/f", "a").write("y")')
+        const late = bench.engine.restore(again.id, { sandboxId: again.sandboxId })
+        await expect(late).rejects.toMatchObject({
+          code: 'conflict',
+          message: expect.stringMatching('changed'),
+        })
+        const without = await bench.engine.restore(again.id, { sandboxId: again.sandboxId, volumes: [] })
+        expect(await printed(bench.hold(without), 'print("awake")')).toBe('awake')
+      },
+    )
+
     test.each([
-      [
-        'a lock',
-        'import fcntl; f = open("/data/f", "w"); fcntl.flock(f, fcntl.LOCK_EX)',
-        /lock on \/data\/f/,
-      ],
-      [
-        'a POSIX lock',
-        'import fcntl; f = open("/data/f", "w"); fcntl.lockf(f, fcntl.LOCK_EX)',
-        /lock on \/data\/f/,
-      ],
       [
         'a socket',
         'import socket; f = socket.socket(socket.AF_UNIX); f.bind("/data/s"); f.listen()',

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Dormouse, Job, Task } from 'dormouse'
+import { type Dormouse, DormouseError, type Job, type Task } from 'dormouse'
 import { z } from 'zod'
 import { sandboxInput, timeoutInput, waitInput } from '../fields.ts'
 import { MAP_RESULT_CHARACTERS, MAP_TASKS_SHOWN_MAX, WAIT_DEFAULT_MS } from '../limits.ts'
@@ -41,7 +41,8 @@ independent pieces of work. It continues if it takes longer than \`waitMs\`: cal
     const { client } = conversation
     let id = earlier
     if (id === undefined) {
-      if (code === undefined || inputs === undefined) throw new Error('Give `code` and `inputs`, or `job`.')
+      if (code === undefined || inputs === undefined)
+        throw new DormouseError('invalid_argument', 'Give `code` and `inputs`, or `job`.')
       const { sandbox } = await conversation.sandbox(named, signal)
       const { concurrency, retries = 0, timeoutMs } = how
       const job = await client.jobs.create(

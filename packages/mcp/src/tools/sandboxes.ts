@@ -1,4 +1,4 @@
-import { burrowLimitsSchema, MIN_MEMORY_BYTES } from '@dormouse/contracts'
+import { burrowLimitsSchema, ISOLATIONS, MIN_MEMORY_BYTES } from '@dormouse/contracts'
 import { type NetworkOptions, Sandbox } from 'dormouse'
 import { z } from 'zod'
 import { describeSandbox, sandboxOutput } from '../fields.ts'
@@ -24,6 +24,12 @@ other tools.`,
       .optional()
       .describe('Start from this snapshot instead of a template: its id, or `SANDBOX/NAME`.'),
     template: z.string().min(1).optional().describe('See list_templates. Default: `python`.'),
+    isolation: z
+      .enum(ISOLATIONS)
+      .optional()
+      .describe(
+        '`microvm`: a virtual machine with a kernel of its own, where the server offers it. Default: the setting of the server.',
+      ),
     memoryMb: z
       .int()
       .min(MIN_MEMORY_BYTES / MIB)
@@ -48,7 +54,7 @@ other tools.`,
   output: sandboxOutput,
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   call: async (
-    { name, template, snapshot, memoryMb, cpus, env, wakeOnTimer, network },
+    { name, template, snapshot, isolation, memoryMb, cpus, env, wakeOnTimer, network },
     { conversation, signal },
   ) => {
     const limits = {
@@ -60,6 +66,7 @@ other tools.`,
       limits,
       ...(template !== undefined && { template }),
       ...(snapshot !== undefined && { snapshot }),
+      ...(isolation !== undefined && { isolation }),
       ...(env !== undefined && { env }),
       ...(wakeOnTimer !== undefined && { wakeOnTimer }),
       ...(network !== undefined && { network: networkOf(network) }),

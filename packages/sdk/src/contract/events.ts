@@ -3,6 +3,10 @@
 export type ServerEventAnswer = {
   seq: number
   type:
+    | 'deploy.failed'
+    | 'deploy.ready'
+    | 'deploy.rolled_back'
+    | 'deploy.started'
     | 'gap'
     | 'job.created'
     | 'job.ended'

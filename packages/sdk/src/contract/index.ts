@@ -29,6 +29,7 @@ export type {
   WhyAnswer,
 } from './lifecycle.ts'
 export type { NetworkBody, NetworkMode, NetworkReportAnswer } from './network.ts'
+export type { DrainedAnswer, MovedAnswer, NodeAnswer, NodesAnswer } from './nodes.ts'
 export type { ActivityAnswer, OverviewAnswer } from './overview.ts'
 export type {
   CreatePortLinkBody,
@@ -88,7 +89,13 @@ export type {
 } from './templates.ts'
 export type { UsageAnswer } from './usage.ts'
 export type { VariableDetailAnswer, VariablesAnswer } from './variables.ts'
-export type { CreateVolumeBody, UpdateVolumeBody, VolumeAnswer, VolumePageAnswer } from './volumes.ts'
+export type {
+  CloneVolumeBody,
+  CreateVolumeBody,
+  UpdateVolumeBody,
+  VolumeAnswer,
+  VolumePageAnswer,
+} from './volumes.ts'
 export type {
   CreateWebhookBody,
   DeliveryAnswer,

@@ -60,7 +60,10 @@ export type SandboxMetricsAnswer = {
   network: { connections: number; denied: number; names: number; bytesOut: number; bytesIn: number }
 }
 
-export type StandbyBody = { tier?: 'frozen' | 'stored' | undefined }
+export type StandbyBody = {
+  tier?: 'frozen' | 'stored' | undefined
+  durability?: 'cluster' | 'host' | undefined
+}
 
 export type WhyAnswer = {
   state: 'creating' | 'deleting' | 'resuming' | 'running' | 'standby' | 'suspending'
@@ -76,6 +79,14 @@ export type WhyAnswer = {
   expiresAt?: string | undefined
   wakesAt?: string | undefined
   cannotSleep?: { reason: string; retryAt: string } | undefined
+  checkpoint?:
+    | {
+        lastAt?: string | undefined
+        pauseMs?: number | undefined
+        nextAt?: string | undefined
+        refused?: string | undefined
+      }
+    | undefined
   memory?:
     | {
         event: 'memory_high' | 'out_of_memory' | 'paused'

@@ -4,6 +4,7 @@ import type { NetworkBody } from './network.ts'
 export type CreateSandboxBody = {
   template?: string
   snapshot?: string
+  isolation?: 'microvm' | 'process'
   name?: string
   getOrCreate?: boolean | undefined
   metadata?: Record<string, string> | undefined
@@ -13,6 +14,7 @@ export type CreateSandboxBody = {
   maxBackgroundMs?: number
   wakeOnTimer?: boolean | undefined
   atMemoryLimit?: 'kill' | 'pause' | undefined
+  checkpointEveryMs?: number | undefined
   connections?: { keepAsleepMs?: number | undefined; wakeOnData?: boolean | undefined } | undefined
   expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' | 'standby' }
   limits?:
@@ -30,6 +32,7 @@ export type SandboxAnswer = {
   state: 'creating' | 'deleting' | 'resuming' | 'running' | 'standby' | 'suspending'
   tier?: 'frozen' | 'stored' | undefined
   template: string
+  isolation: 'microvm' | 'process'
   metadata: Readonly<Record<string, string>>
   idleTimeoutMs: number
   storeAfterMs: number
@@ -37,6 +40,7 @@ export type SandboxAnswer = {
   wakeOnTimer: boolean
   wakesAt?: string | undefined
   atMemoryLimit: 'kill' | 'pause'
+  checkpointEveryMs: number
   connections: { keepAsleepMs: number; wakeOnData: boolean }
   expires?:
     | {
@@ -65,6 +69,7 @@ export type SandboxAnswer = {
   damage?:
     | { snapshotId: string; reason: string; foundAt: string; rollbackTo?: string | undefined }
     | undefined
+  replicated?: boolean | undefined
 }
 
 export type SandboxPageAnswer = { items: readonly SandboxAnswer[]; nextCursor?: string | undefined }
@@ -77,10 +82,12 @@ export type UpdateSandboxBody = {
   maxBackgroundMs?: number
   wakeOnTimer?: boolean
   atMemoryLimit?: 'kill' | 'pause'
+  checkpointEveryMs?: number
   connections?: { keepAsleepMs?: number; wakeOnData?: boolean }
   expires?: { afterMs?: number; idleMs?: number; at?: string; action: 'delete' | 'standby' } | null
   ephemeral?: boolean
   network?: NetworkBody
   secrets?: string[]
+  volumes?: { volume: string; path: string; readOnly?: boolean | undefined }[]
   limits?: { memoryBytes?: number; cpus?: number; pids?: number; diskBytes?: number; files?: number }
 }

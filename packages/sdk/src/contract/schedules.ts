@@ -18,13 +18,21 @@ export type CreateScheduleBody = {
       }
     | { type: 'job'; job: CreateJobBody }
     | {
-        type: 'request'
-        sandbox: string
-        port: number
         method?: 'DELETE' | 'GET' | 'PATCH' | 'POST' | 'PUT' | undefined
         path?: string | undefined
         headers?: Record<string, string>
         body?: string
+        type: 'request'
+        sandbox: string
+        port: number
+      }
+    | {
+        method?: 'DELETE' | 'GET' | 'PATCH' | 'POST' | 'PUT' | undefined
+        path?: string | undefined
+        headers?: Record<string, string>
+        body?: string
+        type: 'service'
+        service: string
       }
 }
 
@@ -71,12 +79,20 @@ export type UpdateScheduleBody = {
       }
     | { type: 'job'; job: CreateJobBody }
     | {
-        type: 'request'
-        sandbox: string
-        port: number
         method?: 'DELETE' | 'GET' | 'PATCH' | 'POST' | 'PUT' | undefined
         path?: string | undefined
         headers?: Record<string, string>
         body?: string
+        type: 'request'
+        sandbox: string
+        port: number
+      }
+    | {
+        method?: 'DELETE' | 'GET' | 'PATCH' | 'POST' | 'PUT' | undefined
+        path?: string | undefined
+        headers?: Record<string, string>
+        body?: string
+        type: 'service'
+        service: string
       }
 }

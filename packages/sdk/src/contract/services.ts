@@ -34,6 +34,7 @@ export type DeployServiceBody = {
   replicas?: { min?: number; max?: number; concurrency?: number; idleMs?: number }
   health?: { path?: string; intervalMs?: number; timeoutMs?: number; failures?: number }
   restart?: 'always' | 'never' | undefined
+  checkpointEveryMs?: number
   keepVersions?: number
 }
 
@@ -64,6 +65,7 @@ export type ServiceAnswer = {
   }
   health?: { path?: string; intervalMs?: number; timeoutMs?: number; failures?: number } | undefined
   restart: 'always' | 'never'
+  checkpointEveryMs: number
   keepVersions: number
   versions: readonly {
     version: number
@@ -91,5 +93,6 @@ export type UpdateServiceBody = {
   replicas?: { min?: number; max?: number; concurrency?: number; idleMs?: number }
   health?: { path?: string; intervalMs?: number; timeoutMs?: number; failures?: number }
   restart?: 'always' | 'never'
+  checkpointEveryMs?: number
   keepVersions?: number
 }

@@ -1,5 +1,7 @@
 // Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
 
+export type CloneVolumeBody = { name: string; readOnly?: boolean | undefined; sizeBytes?: number }
+
 export type CreateVolumeBody = { name: string; sizeBytes?: number }
 
 export type UpdateVolumeBody = { sizeBytes: number }
@@ -11,6 +13,10 @@ export type VolumeAnswer = {
   files?: number | undefined
   sizeBytes: number
   usedBy: readonly string[]
+  access: 'own' | 'read' | 'write'
+  readOnly: boolean
+  clonedFrom?: string | undefined
+  sharedWith: readonly { keyId: string; name: string; access: 'read' | 'write' }[]
 }
 
 export type VolumePageAnswer = { items: readonly VolumeAnswer[]; nextCursor?: string | undefined }

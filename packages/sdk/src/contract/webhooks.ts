@@ -4,6 +4,10 @@ export type CreateWebhookBody = {
   name: string
   url: string
   events: (
+    | 'deploy.failed'
+    | 'deploy.ready'
+    | 'deploy.rolled_back'
+    | 'deploy.started'
     | 'job.created'
     | 'job.ended'
     | 'run.finished'
@@ -33,6 +37,10 @@ export type DeliveryListAnswer = { items: readonly DeliveryAnswer[] }
 export type UpdateWebhookBody = {
   url?: string
   events?: (
+    | 'deploy.failed'
+    | 'deploy.ready'
+    | 'deploy.rolled_back'
+    | 'deploy.started'
     | 'job.created'
     | 'job.ended'
     | 'run.finished'

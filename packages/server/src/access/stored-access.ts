@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events'
+import { isDeepStrictEqual } from 'node:util'
 import { TokenBucket } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import { type Clock, hostClock } from '../clock/clock.ts'
@@ -39,6 +40,7 @@ export class StoredAccess implements Access {
   readonly #clocks: Clocks
   readonly #records = new Map<string, KeyRecord>()
   readonly #live = new Map<string, LiveKey>()
+  readonly #listeners = new Set<(record: KeyRecord) => void>()
   /** Headers that were valid since a key last changed: hashing takes as long as the rest of a short request. */
   readonly #recent = new Map<string, AuthenticatedKey>()
 
@@ -129,9 +131,29 @@ export class StoredAccess implements Access {
     return this.#write({ ...record, revokedAtMs: this.#clocks.wallMs() })
   }
 
+  /** With their digests, for the other hosts of a cluster. */
+  records(): readonly KeyRecord[] {
+    return [...this.#records.values()]
+  }
+
+  /** Takes over a key as another host has written it. A revoked key stays revoked. */
+  accept(record: KeyRecord): void {
+    const known = this.#records.get(record.id)
+    if (known?.revokedAtMs !== undefined || isDeepStrictEqual(known && toView(known), toView(record))) return
+    this.#rows.put(record)
+    this.#hold(record)
+  }
+
+  /** `listener` hears of every key that is written here. Returns what ends that. */
+  onWrite(listener: (record: KeyRecord) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
   #write(record: KeyRecord): KeyView {
     this.#rows.put(record)
     this.#hold(record)
+    for (const listener of this.#listeners) listener(record)
     return toView(record)
   }
 

@@ -4,6 +4,7 @@ import fastify, { type FastifyServerOptions, LogController } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { requireKeys } from './authentication.ts'
+import { type ClusterDoor, usePassOn } from './cluster/pass-on.ts'
 import { allowOrigins } from './cors.ts'
 import { type ErrorAnswers, errorAnswers } from './error-answer.ts'
 import { useJsonBodies } from './json-body.ts'
@@ -42,6 +43,8 @@ export interface AppOptions {
   /** URL of the page that explains the error codes. */
   readonly docsUrl?: string
   readonly clientTimeouts?: Partial<ClientTimeouts>
+  /** Requests for sandboxes of other hosts are passed on. Undefined outside a cluster. */
+  readonly cluster?: ClusterDoor | undefined
   /** Routes besides those of the API. */
   readonly moreRoutes?: readonly Routes[]
   /** Checks every JSON answer against its schema. For tests: it costs time. */
@@ -109,8 +112,11 @@ export async function createApp(services: Services, options: AppOptions): Promis
     await app.register(async (scope) => routes(scope as unknown as App, services))
   }
   const takePreviews = usePreviews(app, services)
+  const takeForOthers = options.cluster && usePassOn(app, services, options.cluster)
   await app.ready()
   takePreviews()
+  // Before previews: those of sandboxes elsewhere are passed on, too.
+  takeForOthers?.()
   return app
 }
 

@@ -16,6 +16,22 @@ export function interpose<Args extends unknown[]>(
   })
 }
 
+/** Like `interpose`, for a `take` that must first wait: it calls `next` when the existing listeners may see the event. */
+export function interposeLater<Args extends unknown[]>(
+  app: App,
+  event: string,
+  take: (args: Args, next: () => void) => boolean,
+): void {
+  const listeners = app.server.listeners(event)
+  const next = (args: unknown[]) => {
+    for (const listener of listeners) listener.apply(app.server, args)
+  }
+  app.server.removeAllListeners(event)
+  app.server.on(event, (...args: unknown[]) => {
+    if (!take(args as Args, () => next(args))) next(args)
+  })
+}
+
 /** The response of an upgrade request that is answered with HTTP. */
 export function responseOf(request: IncomingMessage, socket: Socket): ServerResponse {
   // Node has removed its own listener.

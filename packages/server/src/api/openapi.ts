@@ -30,6 +30,7 @@ const TAGS = {
   sessions: 'Signing in to the page.',
   fleet: 'All sandboxes at once: events, numbers, and what each did in the last day.',
   host: 'The server itself.',
+  nodes: 'The hosts of a cluster. A server outside a cluster is its only node.',
 }
 
 const zodToJsonConfig = { override: keepExamplesAndDefaults }

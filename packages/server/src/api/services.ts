@@ -1,7 +1,8 @@
-import type { ServerReportAnswer } from '@dormouse/contracts/http'
+import type { SandboxAnswer, ServerReportAnswer } from '@dormouse/contracts/http'
 import type { Access } from '../access/access.ts'
 import type { Caller } from '../access/caller.ts'
 import type { Sessions } from '../access/sessions.ts'
+import type { Nodes } from '../cluster/nodes.ts'
 import type { Deployments } from '../deployments/deployments.ts'
 import type { FleetCalls } from '../fleet/fleet.ts'
 import type { Jobs } from '../jobs/jobs.ts'
@@ -14,7 +15,7 @@ import type { Schedules } from '../schedules/schedule-service.ts'
 import type { ScrubView } from '../scrub/scrub-view.ts'
 import type { Secrets } from '../secrets/secrets.ts'
 import type { Page } from '../store/page.ts'
-import type { SandboxLimits, SandboxPolicy } from '../store/sandbox-rows.ts'
+import type { SandboxLimits, SandboxPolicy, SandboxQuery } from '../store/sandbox-rows.ts'
 import type { Uploads } from '../templates/recipe/uploads.ts'
 import type { Templates } from '../templates/templates.ts'
 import type { Usage } from '../usage/usage.ts'
@@ -34,6 +35,9 @@ export interface Services {
   >
   /** Default limits of sandboxes of this caller. */
   readonly defaultLimits: (caller: Caller) => SandboxLimits
+  readonly nodes: Nodes
+  /** Adds the sandboxes of other hosts to a page. Undefined outside a cluster. */
+  readonly elsewhere?: Elsewhere | undefined
   readonly runs: Runs
   readonly jobs: Jobs
   readonly schedules: Schedules
@@ -50,6 +54,12 @@ export interface Services {
   readonly metrics: Metrics
   readonly health: Health
   readonly server: ServerInsight
+}
+
+export interface Elsewhere {
+  /** A sandbox of another host, as the directory knows it. */
+  find(id: string): SandboxAnswer | undefined
+  merge(page: Page<SandboxAnswer>, query: SandboxQuery, owner: string | undefined): Page<SandboxAnswer>
 }
 
 export interface SshEndpoint {

@@ -1,4 +1,5 @@
 import type { ServerConfig } from '../config/config.ts'
+import type { DeploymentService } from '../deployments/deployment-service.ts'
 import type { EventFeed } from '../fleet/event-feed.ts'
 import type { Closing } from '../host/closing.ts'
 import { JobService } from '../jobs/job-service.ts'
@@ -13,6 +14,7 @@ export interface OpenJobs {
   readonly opened: OpenedSandboxes
   readonly runs: RunService
   readonly feed: EventFeed
+  readonly deployments: DeploymentService
 }
 
 export interface OpenedJobs {
@@ -26,12 +28,13 @@ export interface OpenedJobs {
 
 /** Jobs, and schedules that start them. */
 export function openJobs(options: OpenJobs, closing: Closing): OpenedJobs {
-  const { stores, opened, runs } = options
+  const { stores, opened, runs, deployments } = options
   const { access, service, deps } = opened
   const jobs = openJobService(options, closing)
   const schedules = closing.use(
     new ScheduleService({
-      ...{ rows: stores.schedules, clock: deps.clock, log: deps.log, sandboxes: service, runs, jobs },
+      ...{ rows: stores.schedules, clock: deps.clock, log: deps.log, sandboxes: service },
+      ...{ runs, jobs, deployments },
       findKey: (keyId) => access.find(keyId),
     }),
   )

@@ -25,12 +25,13 @@ export interface OpenNetwork {
   readonly sandboxes: Sandboxes
   /** Writes ledger entries that belong to no transition. */
   readonly record: (entries: readonly EntryOf[]) => void
+  readonly fence?: SharedArrayBuffer | undefined
   readonly log: Log
 }
 
 /** Opens secrets, then the network, whose gates put the values of secrets into requests. */
 export async function openNetwork(
-  { config, engine, stores, sandboxes, record, log }: OpenNetwork,
+  { config, engine, stores, sandboxes, record, fence, log }: OpenNetwork,
   opened: Closing,
 ) {
   const { clock } = stores
@@ -47,7 +48,7 @@ export async function openNetwork(
   // Egress asks for a gate again only after the network has attached one.
   const reopen = (id: string) => network.reopen(id)
   const egress = engine.capabilities.network
-    ? await openEgress({ config: config.network, authority, endAddon: engine.endAddon, reopen, log })
+    ? await openEgress({ config: config.network, authority, endAddon: engine.endAddon, reopen, fence, log })
     : undefined
   if (egress !== undefined) opened.use({ [Symbol.asyncDispose]: () => egress.close() })
   egress?.onDenial(({ sandboxId, ageMs, ...denied }) => denials.add(sandboxId, denied, ageMs))

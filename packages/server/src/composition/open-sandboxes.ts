@@ -1,5 +1,6 @@
 import type { SandboxId, VolumeId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
+import type { Access } from '../access/access.ts'
 import { Ceilings } from '../access/ceilings.ts'
 import { checkQuota } from '../access/quotas.ts'
 import { StoredAccess } from '../access/stored-access.ts'
@@ -17,6 +18,7 @@ import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import { SandboxService } from '../sandbox/sandbox-service.ts'
 import { Sandboxes } from '../sandbox/sandboxes.ts'
 import { StartLimiter } from '../sandbox/start-limiter.ts'
+import { stopUsers } from '../sandbox/stop-users.ts'
 import { Quarantine } from '../scrub/quarantine.ts'
 import { BUILT_IN_OWNER } from '../templates/built-in-descriptions.ts'
 import { VolumeService } from '../volumes/volume-service.ts'
@@ -33,6 +35,8 @@ export interface OpenSandboxes {
   readonly engine: Engine
   readonly reserve: SpaceReserve
   readonly stores: Stores
+  /** See `openEgress`. */
+  readonly fence?: SharedArrayBuffer | undefined
   readonly log: Log
 }
 
@@ -40,7 +44,7 @@ export type OpenedSandboxes = Awaited<ReturnType<typeof openSandboxes>>
 
 /** Builds what every sandbox works with, and the service that creates and finds sandboxes. Recovery has not run yet. */
 export async function openSandboxes(options: OpenSandboxes, opened: Closing) {
-  const { config, engine, reserve, stores, log } = options
+  const { config, engine, reserve, stores, fence, log } = options
   const { db, clock, ledger, journal, snapshots } = stores
   const sandboxes = new Sandboxes()
   const access = new StoredAccess(db, clock)
@@ -48,8 +52,8 @@ export async function openSandboxes(options: OpenSandboxes, opened: Closing) {
   const { space, quotas, ceilings } = limits
   const record = (entries: readonly EntryOf[]) =>
     recordEntries({ db, ledger, log, clock }, (id) => sandboxes.find(id)?.isDeleted === false, entries)
-  const network = await openNetwork({ config, engine, stores, sandboxes, record, log }, opened)
-  const volumes = openVolumes(options, { sandboxes, quotas, ceilings })
+  const network = await openNetwork({ config, engine, stores, sandboxes, record, fence, log }, opened)
+  const volumes = openVolumes(options, { sandboxes, quotas, ceilings, access })
   const freeSpace = new FreeSpaceWatch({
     reserve: { bytes: config.minFreeDiskBytes, files: config.minFreeFiles },
     free: () => freeRoom(config.dataDir),
@@ -57,6 +61,7 @@ export async function openSandboxes(options: OpenSandboxes, opened: Closing) {
   const room = hostRoom(config.dataDir)
   const deps: SandboxDependencies = {
     ...{ engine, db, snapshots, ledger, sandboxes, quotas, volumes, clock, log },
+    defaultIsolation: config.isolation,
     variables: stores.variables,
     rows: stores.sandboxes,
     lineage: stores.lineage,
@@ -75,6 +80,7 @@ export async function openSandboxes(options: OpenSandboxes, opened: Closing) {
       requireRoomToWrite: (row) => {
         freeSpace.requireRoomFor(row.id)
         volumes.requireRoomIn(row.volumes)
+        volumes.requireUsable(row.volumes, row.owner)
       },
       makeRoomToWake: () => reserve.makeRoom(ROOM_FOR_WAKE),
     },
@@ -122,7 +128,12 @@ function openLimits({ config, stores }: OpenSandboxes, access: StoredAccess, san
 
 function openVolumes(
   { config, engine, stores, log }: OpenSandboxes,
-  { sandboxes, quotas, ceilings }: { sandboxes: Sandboxes; quotas: OwnerQuotas; ceilings: Ceilings },
+  {
+    sandboxes,
+    quotas,
+    ceilings,
+    access,
+  }: { sandboxes: Sandboxes; quotas: OwnerQuotas; ceilings: Ceilings; access: Access },
 ): VolumeService {
   return new VolumeService({
     rows: stores.volumes,
@@ -132,9 +143,20 @@ function openVolumes(
     filesMax: config.ceilings.files,
     mountedIn: (id) => mountedIn(sandboxes, id),
     requireRoom: (owner) => quotas.requireDisk(owner),
+    findKey: (ref) => findKey(access, ref),
+    onUnshared: (id, keyId) => stopUsers(sandboxes, { id, keyId, log }),
     now: stores.clock.wallMs,
     log,
   })
+}
+
+/** A key that is not revoked. */
+function findKey(access: Access, ref: string): { keyId: string; name: string } | undefined {
+  const byId = access.find(ref)
+  if (byId !== undefined) return byId
+  const named = access.list().filter(({ name, revokedAt }) => name === ref && revokedAt === undefined)
+  const [only] = named
+  return only === undefined || named.length > 1 ? undefined : { keyId: only.id, name: only.name }
 }
 
 function mountedIn(sandboxes: Sandboxes, id: VolumeId): SandboxId[] {

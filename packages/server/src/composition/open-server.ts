@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { SharedDeadline } from '@dormouse/async'
 import { hasErrorCode } from '@dormouse/contracts'
 import { DEFAULT_CONNECTIONS, DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
 import type { ItemStore, RecordStore } from '@dormouse/e2b'
@@ -8,9 +9,11 @@ import type { Caller } from '../access/caller.ts'
 import { Sessions } from '../access/sessions.ts'
 import type { StoredAccess } from '../access/stored-access.ts'
 import type { Services } from '../api/services.ts'
+import { loneNode } from '../cluster/nodes.ts'
 import { previewDomain } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { DeploymentService, type DeploymentServiceOptions } from '../deployments/deployment-service.ts'
+import type { EventFeed } from '../fleet/event-feed.ts'
 import { Fleet } from '../fleet/fleet.ts'
 import { publishRun } from '../fleet/publish-run.ts'
 import { Closing } from '../host/closing.ts'
@@ -32,6 +35,7 @@ import { RegistryAccess } from '../templates/recipe/registry-access.ts'
 import { Uploads } from '../templates/recipe/uploads.ts'
 import { UsageService } from '../usage/usage-service.ts'
 import type { Volumes } from '../volumes/volumes.ts'
+import { describeLone, type OpenedCluster, openCluster } from './open-cluster.ts'
 import { openEvents } from './open-events.ts'
 import { openJobs } from './open-jobs.ts'
 import { defaultNetwork, type OpenedSandboxes, openSandboxes } from './open-sandboxes.ts'
@@ -55,6 +59,8 @@ export interface ServerCore extends AsyncDisposable {
   readonly e2b: { readonly records: RecordStore; readonly items: ItemStore }
   readonly services: Omit<Services, 'health' | 'server'>
   readonly recovery: Recovery
+  /** Undefined outside a cluster. */
+  readonly cluster: OpenedCluster['member'] | undefined
   /** Builds the templates that every key may use, in the background of a server that serves. */
   buildBuiltIns(signal: AbortSignal): Promise<void>
   /** Puts all sandboxes to standby, as many as there is time for. No sandbox is created from now on. */
@@ -76,19 +82,24 @@ export async function openServer(options: OpenServer): Promise<ServerCore> {
 async function assemble(options: OpenServer, closing: Closing): Promise<ServerCore> {
   const { config, log } = options
   const stores = openStores(options, closing)
-  const opened = await openSandboxes({ ...options, stores }, closing)
+  const isClustered = config.cluster.servers.length > 0
+  const fence = isClustered ? newFence() : undefined
+  const opened = await openSandboxes({ ...options, stores, fence }, closing)
   const { deps, service: sandboxes, access, volumes, secrets, ceilings } = opened
   const above = openAbove(options, { stores, opened }, closing)
   const { runs, templates, feed, ...others } = above
-  const work = openJobs({ config, stores, opened, runs, feed }, closing)
-  const ports = openPorts(config, stores, access)
-  const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
   const defaults = openDefaults(config, ceilings)
   const deployments = closing.use(
-    openDeployments({ stores, sandboxes, templates, uploads: others.uploads, log, ...defaults }),
+    openDeployments({ stores, sandboxes, templates, uploads: others.uploads, feed, log, ...defaults }),
   )
+  const work = openJobs({ config, stores, opened, runs, feed, deployments }, closing)
+  const ports = openPorts(config, stores, access)
+  const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
   deps.listeners.push(deployments.listener)
+  const cluster = fence && (await openCluster({ ...options, opened, fence }, closing))
   const recovery = await recover(deps)
+  if (cluster !== undefined) deps.listeners.push(cluster.member.listener)
+  cluster?.member.start()
   await templates.open()
   await volumes.open()
   await deployments.open()
@@ -102,10 +113,13 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     access,
     ssh,
     recovery,
+    cluster: cluster?.member,
     e2b: { records: stores.e2b, items: stores.e2bItems },
     services: {
       ...{ access, sandboxes, runs, templates, volumes, secrets, ports, ssh, scrub, deployments, ...others },
       ...{ jobs: work.jobs, schedules: work.schedules },
+      nodes: cluster?.nodes ?? loneNode(describeLone({ config, sandboxes: deps.sandboxes })),
+      elsewhere: cluster?.elsewhere,
       sessions: new Sessions({ rows: stores.sessions, access, nowMs: stores.clock.wallMs }),
       ...defaults,
     },
@@ -122,6 +136,11 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     },
     [Symbol.asyncDispose]: () => closing[Symbol.asyncDispose](),
   }
+}
+
+/** Memory of a deadline that has passed: nothing goes out before the host has its lease. */
+function newFence(): SharedArrayBuffer {
+  return new SharedDeadline().memory
 }
 
 /** Defaults for sandboxes created without a policy. */
@@ -143,16 +162,18 @@ function openDefaults(
 
 function openDeployments({
   stores,
+  feed,
   ...parts
-}: { stores: Stores } & Omit<
+}: { stores: Stores; feed: EventFeed } & Omit<
   DeploymentServiceOptions,
-  'rows' | 'db' | 'journalDb' | 'settingsOf' | 'defaultTemplate' | 'nowMs'
+  'rows' | 'db' | 'journalDb' | 'settingsOf' | 'defaultTemplate' | 'nowMs' | 'onDeploy'
 >): DeploymentService {
   return new DeploymentService({
     ...parts,
     ...{ rows: stores.services, db: stores.db, journalDb: stores.journalDb, nowMs: stores.clock.wallMs },
     settingsOf: (template, owner) => stores.templates.findUsable(template, owner)?.image,
     defaultTemplate: DEFAULT_TEMPLATE,
+    onDeploy: (type, data, owner) => feed.publish({ type, owner, data: () => ({ ...data }) }),
   })
 }
 

@@ -29,7 +29,7 @@ export function openWatches({ config, stores, opened }: OpenWatches, closing: Cl
   const unmeasured = new UnmeasuredVolumes({
     rows: stores.volumes,
     engine,
-    inUse: () => writableVolumes(sandboxes),
+    inUse: () => [...writableVolumes(sandboxes), ...volumes.written.take()],
     limitsOf: (row) => volumes.limitsOf(row),
   })
   listeners.push(unmeasured.listener)

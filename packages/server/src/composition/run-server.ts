@@ -19,7 +19,9 @@ import { openMcp } from '../mcp/open-mcp.ts'
 import { type OpenedSsh, openSsh } from '../ssh/open-ssh.ts'
 import { VERSION } from '../version.ts'
 import { endInTime, logCrashes } from './end-in-time.ts'
+import { EnginePair } from './engine-pair.ts'
 import { linuxBuilder } from './linux-builder.ts'
+import { openMicrovm } from './open-microvm.ts'
 import { openServer, type ServerCore } from './open-server.ts'
 import { serverInsight } from './server-insight.ts'
 import { reportLines, type ServerReport } from './server-report.ts'
@@ -61,12 +63,15 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
   const { log } = serverLog
   using _end = endInTime(signal, config.shutdownTimeoutMs, log)
   using _crash = logCrashes(log)
-  await using engine = await LinuxEngine.open({
+  await using linux = await LinuxEngine.open({
     ...{ dataDir: templatesDir, stateDir: dataDir },
     hostMemoryBytes: config.minFreeMemoryBytes,
     log,
   })
-  const builder = linuxBuilder(engine, templatesDir)
+  const microvm = await openMicrovm({ config, templatesDir, log })
+  await using _microvm = microvm
+  const engine = microvm === undefined ? linux : new EnginePair(linux, microvm)
+  const builder = linuxBuilder(linux, templatesDir)
   await using core = await openServer({ config, engine, builder, reserve, log })
   const hostPaths = [dataDir, templatesDir, '/run/dormouse']
   const endsAt = await serve(
@@ -78,7 +83,7 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
       })
       log.info({ url, recovery: core.recovery }, 'ready')
       // Only makes the first create faster. A create from a broken template reports the error.
-      engine
+      linux
         .expectCreate(DEFAULT_TEMPLATE)
         .catch((err: unknown) => log.warn({ err }, 'no sandbox was restored ahead of the first create'))
       if (listeners.buildsTemplates === true && config.builds.builtIn)
@@ -127,14 +132,18 @@ async function serve(
     hostPaths,
     origins: config.cors.origins,
     moreRoutes: [mcp.routes, pageRoutes()],
+    cluster: core.cluster,
   })
   openE2b(app, services, core.e2b)
   try {
     const url = await listen(app, config)
+    await core.cluster?.announce(config.cluster.address ?? url)
     await mcp.open(app, url)
     const { sandboxes } = core.services
     ssh = await openSsh({ config, service: core.ssh, access: core.access, sandboxes, hostPaths, log })
-    onReady({ url, ssh, apiKey: prepareClient({ access: core.access, dataDir: config.dataDir, url }) })
+    const { dataDir } = config
+    const isNewInCluster = core.cluster?.isNew === true
+    onReady({ url, ssh, apiKey: prepareClient({ access: core.access, dataDir, url, isNewInCluster }) })
     await untilAborted(signal)
     health.status = 'stopping'
     return performance.now() + config.shutdownTimeoutMs

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { HostFacts } from './host-facts.ts'
 import { type InputOf, listSettings, Setting, type SettingTree, type ValuesOf } from './setting.ts'
 import { buildSettings } from './settings/builds.ts'
+import { clusterSettings } from './settings/cluster.ts'
 import { imageSettings } from './settings/images.ts'
 import { jobSettings } from './settings/jobs.ts'
 import { limitSettings } from './settings/limits.ts'
@@ -26,6 +27,7 @@ export const SECTIONS = {
   records: recordSettings,
   scrub: scrubSettings,
   prices: priceSettings,
+  cluster: clusterSettings,
 }
 
 /**
@@ -44,6 +46,7 @@ export const SETTINGS = {
   ...recordSettings,
   ...scrubSettings,
   ...priceSettings,
+  ...clusterSettings,
 }
 
 /** The value of every setting. */

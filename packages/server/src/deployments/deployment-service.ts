@@ -20,25 +20,19 @@ import type { Database, SharedDatabase } from '../store/database.ts'
 import type { Page } from '../store/page.ts'
 import type { CreateSandbox, SandboxLimits } from '../store/sandbox-rows.ts'
 import { type DeployServices, deploy } from './deploy.ts'
+import type { DeployData, DeployEvent } from './deploy-event.ts'
 import type { Deployments, ServiceView } from './deployments.ts'
 import { type Lease, LiveService } from './live-service.ts'
+import { matchPolicy } from './match-policy.ts'
 import { type ReadLines, ServiceLog } from './service-log.ts'
-import type { ServiceRow, ServiceRows, ServiceSettings, VersionRow } from './service-rows.ts'
+import type { ServiceRow, ServiceRows, VersionRow } from './service-rows.ts'
 import { ServiceSessions } from './service-sessions.ts'
+import { DEFAULT_SETTINGS, mergeSettings } from './service-settings.ts'
+import { viewService } from './view-service.ts'
 
 const SERVICES_PER_OWNER = 1000
 const SWEEP_MS = 5_000
 const SERVER_ENDED = 'The server ended before it was deployed. Deploy it again.'
-const DEFAULT_SETTINGS: ServiceSettings = {
-  public: false,
-  replicas: { min: 0, max: 1, concurrency: 20, idleMs: 60_000 },
-  health: undefined,
-  restart: 'always',
-  keepVersions: 10,
-}
-
-type Change = z.output<typeof updateServiceSchema>
-
 export interface DeploymentServiceOptions extends DeployServices {
   readonly rows: ServiceRows
   readonly db: Database
@@ -51,6 +45,7 @@ export interface DeploymentServiceOptions extends DeployServices {
   readonly defaultLimits: (caller: Caller) => SandboxLimits
   readonly nowMs: () => number
   readonly log: Log
+  readonly onDeploy: (type: DeployEvent, data: DeployData, owner: string) => void
 }
 
 /** All services of this server. */
@@ -74,8 +69,10 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     for (const row of rows.all()) {
       const service = this.#live(row)
       for (const version of service.versions)
-        if (version.state === 'building' || version.state === 'starting')
+        if (version.state === 'building' || version.state === 'starting') {
           service.putVersion({ ...version, state: 'failed', error: SERVER_ENDED, ready: undefined })
+          this.#tell('deploy.failed', service, version.version, SERVER_ENDED)
+        }
       const opened = row.state === 'deleting' ? this.#remove(service) : service.open()
       await opened.catch((err: unknown) =>
         log.warn({ service: row.id, err }, 'a service could not be opened'),
@@ -105,25 +102,28 @@ export class DeploymentService implements Deployments, AsyncDisposable {
       throw new DormouseError('conflict', `A version of "${name}" is being deployed.`, {
         hint: 'Wait until it is ready or has failed.',
       })
-    const { public: isPublic, replicas, health, restart, keepVersions } = request
+    const { public: isPublic, replicas, health, restart, keepVersions, checkpointEveryMs } = request
     service.put({
       ...service.row,
-      settings: merge(service.row.settings, {
+      settings: mergeSettings(service.row.settings, {
         restart,
         ...(isPublic !== undefined && { public: isPublic }),
         ...(replicas !== undefined && { replicas }),
         ...(health !== undefined && { health }),
         ...(keepVersions !== undefined && { keepVersions }),
+        ...(checkpointEveryMs !== undefined && { checkpointEveryMs }),
       }),
     })
     const version = this.#addVersion(service, request)
+    this.#tell('deploy.started', service, version.version)
     const stop = new AbortController()
     const done = deploy(this.#options, { service, request, version, caller, signal: stop.signal })
+      .then(() => this.#tell('deploy.ready', service, version.version))
       .catch((error: unknown) => this.#fail(service, version, error))
       .finally(() => this.#deploying.delete(id))
       .then(() => this.#dropOld(service))
     this.#deploying.set(id, { stop, done })
-    return this.#view(service)
+    return viewService(service)
   }
 
   #create(name: string, caller: Caller): LiveService {
@@ -159,6 +159,11 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     return version
   }
 
+  #tell(type: DeployEvent, { row }: LiveService, version: number, error?: string): void {
+    const data = { service: row.name, serviceId: row.id, version, ...(error !== undefined && { error }) }
+    this.#options.onDeploy(type, data, row.owner)
+  }
+
   #fail(service: LiveService, { version }: VersionRow, error: unknown): void {
     const { log } = this.#options
     log.warn({ service: service.row.id, version, err: error }, 'a version could not be deployed')
@@ -167,6 +172,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     const reason = error instanceof Error ? error.message : String(error)
     try {
       service.putVersion({ ...row, state: 'failed', error: reason.slice(0, 1000) })
+      this.#tell('deploy.failed', service, version, reason.slice(0, 1000))
     } catch (cause) {
       // The next start finds it unfinished.
       log.error({ service: service.row.id, err: cause }, 'the end of a deployment could not be recorded')
@@ -179,14 +185,20 @@ export class DeploymentService implements Deployments, AsyncDisposable {
   }
 
   get(ref: string, caller: Caller): ServiceView {
-    return this.#view(this.#find(ref, caller))
+    return viewService(this.#find(ref, caller))
   }
 
-  update(ref: string, change: Change, caller: Caller): ServiceView {
+  update(ref: string, change: z.output<typeof updateServiceSchema>, caller: Caller): ServiceView {
     const service = this.#find(ref, caller)
-    service.put({ ...service.row, settings: merge(service.row.settings, change) })
+    service.put({ ...service.row, settings: mergeSettings(service.row.settings, change) })
     service.keepMin()
-    return this.#view(service)
+    void matchPolicy(service).catch((err: unknown) =>
+      this.#options.log.warn(
+        { service: service.row.id, err },
+        'replicas have their new policy a little later',
+      ),
+    )
+    return viewService(service)
   }
 
   async rollback(ref: string, wanted: number | undefined, caller: Caller): Promise<ServiceView> {
@@ -208,10 +220,11 @@ export class DeploymentService implements Deployments, AsyncDisposable {
           'conflict',
           `Version ${version.version} cannot serve: it is ${version.state}.`,
         )
-      if (version.version === current) return this.#view(service)
+      if (version.version === current) return viewService(service)
       await service.startReplica(version, version.ready)
       service.switchTo(version)
-      return this.#view(service)
+      this.#tell('deploy.rolled_back', service, version.version)
+      return viewService(service)
     })
   }
 
@@ -293,6 +306,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
       if (row.state !== 'active') continue
       try {
         await service.sweep()
+        await matchPolicy(service)
         const { health } = row.settings
         const checkedAtMs = this.#checkedAtMs.get(row.id) ?? Number.NEGATIVE_INFINITY
         if (health === undefined || performance.now() - checkedAtMs < (health.intervalMs ?? 10_000)) continue
@@ -325,7 +339,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     return service
   }
 
-  #requestOf({ name, owner }: ServiceRow, { version, plan }: VersionRow): CreateSandbox {
+  #requestOf({ name, owner, settings }: ServiceRow, { version, plan }: VersionRow): CreateSandbox {
     const { policyDefaults, defaultLimits, defaultTemplate } = this.#options
     const { env, secrets, volumes, limits, network, template } = plan
     return {
@@ -336,6 +350,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
       limits: { ...defaultLimits({ keyId: owner, isAdmin: false }), ...limits },
       ...{ env, secrets, volumes, name: undefined, expires: undefined },
       ...({ wakeOnTimer: false, atMemoryLimit: 'kill', ephemeral: false } as const),
+      checkpointEveryMs: settings.checkpointEveryMs ?? 0,
     }
   }
 
@@ -358,38 +373,11 @@ export class DeploymentService implements Deployments, AsyncDisposable {
 
   #viewOf(id: ServiceId): ServiceView[] {
     const service = this.#services.get(id)
-    return service === undefined ? [] : [this.#view(service)]
-  }
-
-  #view(service: LiveService): ServiceView {
-    const { row, versions, current } = service
-    const { public: isPublic, replicas, health, restart, keepVersions } = row.settings
-    return {
-      ...{
-        id: row.id,
-        name: row.name,
-        createdAt: new Date(row.createdAt).toISOString(),
-        version: row.current,
-      },
-      ...{ port: (current ?? versions[0])?.plan.port ?? 0, public: isPublic, health, restart, keepVersions },
-      replicas: { ...replicas, items: service.replicas.map((replica) => replica.view()) },
-      versions: versions.map(({ version, state, createdAt, builtTemplate, error }) => ({
-        ...{ version, state, isCurrent: version === row.current, error },
-        createdAt: new Date(createdAt).toISOString(),
-        template: builtTemplate,
-      })),
-    }
+    return service === undefined ? [] : [viewService(service)]
   }
 }
 
 const SERVER: Caller = { keyId: 'server', isAdmin: true }
-
-function merge(settings: ServiceSettings, change: Change): ServiceSettings {
-  const replicas = { ...settings.replicas, ...change.replicas }
-  const { health = settings.health } = change
-  const max = Math.max(replicas.max, replicas.min, 1)
-  return { ...settings, ...change, health, replicas: { ...replicas, max } } as ServiceSettings
-}
 
 async function ifThere(work: Promise<void>, missing: 'not_found' | 'template_not_found'): Promise<void> {
   try {

@@ -12,6 +12,8 @@ export interface ServiceSettings {
   readonly health: ServiceAnswer['health']
   readonly restart: ServiceAnswer['restart']
   readonly keepVersions: number
+  /** Absent in rows of earlier versions, which had none. */
+  readonly checkpointEveryMs?: number
 }
 
 export interface ServiceRow {

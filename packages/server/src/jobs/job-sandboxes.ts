@@ -52,7 +52,12 @@ export class JobSandboxes {
         limits: { ...defaultLimits(caller), ...(await this.#limitsOf(job)), ...request.limits },
         ...{ name: undefined, metadata: { ...request.metadata, job: job.id }, ephemeral: true },
         ...{ idleTimeoutMs: 0, storeAfterMs: 0, maxBackgroundMs: 0 },
-        ...{ wakeOnTimer: false, atMemoryLimit: 'kill', connections: DEFAULT_CONNECTIONS },
+        ...{
+          wakeOnTimer: false,
+          atMemoryLimit: 'kill',
+          checkpointEveryMs: 0,
+          connections: DEFAULT_CONNECTIONS,
+        },
         expires: { idleMs: ABANDONED_MS, action: 'delete' },
       },
       caller,

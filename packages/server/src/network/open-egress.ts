@@ -14,15 +14,19 @@ export interface OpenEgress {
   readonly endAddon: string | undefined
   /** Opens another gate for a sandbox after the worker thread died. */
   readonly reopen: (sandboxId: string) => Promise<Gate>
+  /** Memory of the deadline after which this host must not act for its sandboxes. Undefined outside a cluster. */
+  readonly fence?: SharedArrayBuffer | undefined
   readonly log: Log
 }
 
 /** Starts the worker thread that serves all gates. */
-export function openEgress({ config, authority, endAddon, reopen, log }: OpenEgress): Promise<Egress> {
+export function openEgress(options: OpenEgress): Promise<Egress> {
+  const { config, authority, endAddon, reopen, fence, log } = options
   const { resolvers, reachable, ownAddresses, proxy, maxConnections, maxConnectionsTotal, caFile } = config
   return Egress.start({
     ...(resolvers && { resolvers }),
     ...(proxy && { proxy }),
+    ...(fence && { fence }),
     reachable,
     registries: configuredRegistries(config),
     maxConnections,

@@ -44,6 +44,11 @@ export class ActiveWork {
     return this.#entries.size > 0 || this.hasBackground
   }
 
+  /** Whether a caller is connected to something inside. */
+  get hasConnection(): boolean {
+    return [...this.#entries].some(({ kind }) => kind === 'connection')
+  }
+
   /** Whether background processes would keep the sandbox awake. */
   get countsBackground(): boolean {
     const isCalled = [...this.#entries].some(({ kind }) => kind !== 'cpu')

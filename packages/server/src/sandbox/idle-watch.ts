@@ -31,8 +31,8 @@ const SAMPLED_AT_ONCE = 16
 const BUSY_CPU_SHARE = 0.02
 
 /**
- * Puts idle sandboxes to standby, frozen ones on disk, wakes those whose timers are due, and deletes expired ones or
- * puts them to standby. Checks all of them twice a second.
+ * Puts idle sandboxes to standby, frozen ones on disk, wakes those whose timers are due, takes checkpoints, and deletes
+ * expired ones or puts them to standby. Checks all of them twice a second.
  */
 export class IdleWatch implements Disposable {
   readonly #options: IdleWatchOptions
@@ -101,6 +101,10 @@ export class IdleWatch implements Disposable {
       this.#act(sandbox, 'standby', () => retire(sandbox, isMemoryLow))
       return
     }
+    if (sandbox.checkpoints.isDue && !this.#options.isEnding()) {
+      this.#act(sandbox, 'checkpoint', () => sandbox.checkpoints.take())
+      return
+    }
     if (this.#timers.isDue(sandbox) && !this.#options.isEnding()) {
       this.#act(sandbox, 'wake', () => this.#timers.wake(sandbox))
       return
@@ -141,8 +145,9 @@ export class IdleWatch implements Disposable {
 }
 
 /** There may be ten thousand of these: it sleeps on disk, and only a caller can change that. */
-function hasNothingDue({ row, pendingWrites }: Sandbox): boolean {
-  const hasDates = row.expires !== undefined || row.ephemeral || row.wakesAt !== undefined
+function hasNothingDue({ row, pendingWrites, checkpoints }: Sandbox): boolean {
+  const wakes = row.wakesAt !== undefined || checkpoints.untilReturn !== undefined
+  const hasDates = row.expires !== undefined || row.ephemeral || wakes
   return row.state === 'standby' && row.tier === 'stored' && !hasDates && pendingWrites.isEmpty
 }
 

@@ -1,4 +1,4 @@
-import type { SandboxId } from '@dormouse/contracts'
+import type { Isolation, SandboxId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import type { ServerClock } from '../clock/server-clock.ts'
@@ -16,6 +16,7 @@ import type { VariableRows } from '../store/variable-rows.ts'
 import type { TemplateSnapshots } from '../templates/template-catalog.ts'
 import type { MemorySampler } from './memory-sampler.ts'
 import type { OwnerQuotas } from './owner-quotas.ts'
+import type { Ownership } from './ownership.ts'
 import type { SandboxListener } from './sandbox-listener.ts'
 import type { Sandboxes } from './sandboxes.ts'
 import type { StartLimiter } from './start-limiter.ts'
@@ -23,6 +24,8 @@ import type { StartLimiter } from './start-limiter.ts'
 /** What every sandbox works with. */
 export interface SandboxDependencies {
   readonly engine: Engine
+  /** Of sandboxes whose creator does not say. */
+  readonly defaultIsolation: Isolation
   readonly db: Database
   readonly rows: SandboxRows
   readonly snapshots: SnapshotRows
@@ -73,6 +76,8 @@ export interface SandboxDependencies {
     /** A wake needs a few files of its own, even on a full disk. */
     makeRoomToWake(): void
   }
+  /** Undefined outside a cluster. Set before recovery. */
+  ownership?: Ownership | undefined
   readonly listeners: SandboxListener[]
   /** Work that must be over before the databases are closed. */
   readonly background: Set<Promise<unknown>>

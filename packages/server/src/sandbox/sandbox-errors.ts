@@ -14,6 +14,17 @@ export function nameTaken(name: string | undefined): DormouseError {
   return new DormouseError('name_taken', `There is already a sandbox named "${name}".`)
 }
 
+/** The name belongs to a sandbox of another host. */
+export class NameTakenElsewhere extends DormouseError {
+  /** The id of the sandbox that has the name. */
+  readonly holder: string
+
+  constructor(name: string, holder: string) {
+    super('name_taken', `There is already a sandbox named "${name}".`)
+    this.holder = holder
+  }
+}
+
 export function callerGaveUp(): DormouseError {
   return new DormouseError('cancelled', 'The caller gave up waiting for the sandbox.')
 }

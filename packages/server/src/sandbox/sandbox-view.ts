@@ -1,5 +1,6 @@
 import type { SandboxAnswer, SandboxMetricsAnswer, SnapshotAnswer } from '@dormouse/contracts/http'
 import type { BurrowMemory } from '@dormouse/engine'
+import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { SnapshotRow } from '../store/snapshot-rows.ts'
 import type { Sandbox } from './sandbox.ts'
 import type { SandboxDependencies } from './sandbox-dependencies.ts'
@@ -7,11 +8,24 @@ import type { SandboxDependencies } from './sandbox-dependencies.ts'
 /** A sandbox as the API shows it. */
 export function sandboxView({ row, work, deps }: Sandbox): SandboxAnswer {
   return {
+    ...rowView(row),
+    network: { ...row.network, unavailable: deps.network.problemOf(row.id) },
+    lastActiveAt: new Date(work.lastActiveAt).toISOString(),
+    damage: deps.quarantine.damageOf(row),
+    replicated: deps.ownership?.isReplicated(row.id),
+  }
+}
+
+/** What the row alone says of a sandbox. */
+export function rowView(row: SandboxRow): SandboxAnswer {
+  const time = (ms: number | undefined) => (ms === undefined ? undefined : new Date(ms).toISOString())
+  return {
     id: row.id,
     name: row.name,
     state: row.state,
     tier: row.tier,
     template: row.template,
+    isolation: row.isolation,
     metadata: row.metadata,
     limits: row.limits,
     volumes: row.volumes.map(({ volume, path, readOnly }) => ({ volume, path, readOnly })),
@@ -19,20 +33,20 @@ export function sandboxView({ row, work, deps }: Sandbox): SandboxAnswer {
     storeAfterMs: row.storeAfterMs,
     maxBackgroundMs: row.maxBackgroundMs,
     wakeOnTimer: row.wakeOnTimer,
-    wakesAt: row.wakesAt === undefined ? undefined : new Date(row.wakesAt).toISOString(),
+    wakesAt: time(row.wakesAt),
     atMemoryLimit: row.atMemoryLimit,
+    checkpointEveryMs: row.checkpointEveryMs,
     connections: row.connections,
     expires: row.expires,
     ephemeral: row.ephemeral,
     secrets: row.secrets,
-    network: { ...row.network, unavailable: deps.network.problemOf(row.id) },
+    network: row.network,
     createdAt: new Date(row.createdAt).toISOString(),
-    lastActiveAt: new Date(work.lastActiveAt).toISOString(),
+    lastActiveAt: new Date(row.lastActiveAt).toISOString(),
     stateSince: new Date(row.stateSince).toISOString(),
     headSnapshotId: row.head,
     forkedFrom: row.forkedFrom,
-    lostSince: row.lostSince === undefined ? undefined : new Date(row.lostSince).toISOString(),
-    damage: deps.quarantine.damageOf(row),
+    lostSince: time(row.lostSince),
   }
 }
 

@@ -16,6 +16,7 @@ import { ActiveWork } from './active-work.ts'
 import { type AttachOptions, attach } from './attach.ts'
 import { attachRun, type RunToFollow, type SendingRun } from './attach-run.ts'
 import { BackgroundWork } from './background-work.ts'
+import { Checkpoints } from './checkpoints.ts'
 import { dropFormerHead, dropSnapshot } from './drop-snapshot.ts'
 import { endBurrow } from './end-burrow.ts'
 import { explainKilledProcess } from './explain-kills.ts'
@@ -53,6 +54,7 @@ export class Sandbox {
   readonly work: ActiveWork
   readonly background = new BackgroundWork(this)
   readonly memory = new MemoryWatch(this)
+  readonly checkpoints = new Checkpoints(this)
   readonly reader = new SandboxReader(this)
   /** While there are any, row and burrow are those from before. */
   readonly pendingWrites: PendingWrites
@@ -123,8 +125,6 @@ export class Sandbox {
   get stateMs(): number {
     return this.#stateSince.elapsedMs
   }
-
-  // Calls into the sandbox.
 
   /**
    * Runs `work` inside: wakes the sandbox if it sleeps (callers share one wake) and keeps it awake and in this burrow
@@ -207,8 +207,6 @@ export class Sandbox {
     return secrets === undefined ? this.#openingNetwork : Promise.all([secrets, this.#openingNetwork])
   }
 
-  // Transitions.
-
   /** Resolves when it sleeps at least that deep, or stays awake: work began while it fell asleep for being idle. */
   standby(how: { tier: Tier; cause: StandbyCause }): Promise<SandboxAnswer> {
     return prepareStandby(this, how, (signal) => this.#change(() => standby(this, { ...how, signal })))
@@ -267,8 +265,7 @@ export class Sandbox {
 
   async why(): Promise<WhyAnswer> {
     await this.background.check()
-    const memory = this.burrow && (await this.deps.memory.measure(this.burrow))
-    return explainWhy(this, memory?.copied)
+    return explainWhy(this, (this.burrow && (await this.deps.memory.measure(this.burrow)))?.copied)
   }
 
   ledger(options: { after?: number; limit: number }): Page<LedgerEntry> {

@@ -13,7 +13,8 @@ function sleeper(row: object = {}, wake: () => Promise<void> = async () => {}) {
   const work = new ActiveWork({ lastActive: Moment.now(clock), clock, maxBackgroundMs: () => 0 })
   const all = { state: 'standby', wakeOnTimer: true, idleTimeoutMs: 15_000, ...row }
   const deps = { clock, quarantine: { damageOf: () => undefined } }
-  return { work, row: all, deps, wake } as unknown as Sandbox
+  const checkpoints = { untilReturn: undefined }
+  return { work, row: all, deps, wake, checkpoints } as unknown as Sandbox
 }
 
 const inMs = (ms: number) => ({ deadline: new Date(host.wall + ms) })

@@ -33,14 +33,14 @@ export function untilTimerWake({ row, deps }: Sandbox): number | undefined {
   return row.wakesAt - deps.clock.wallMs()
 }
 
-/** Wakes sandboxes whose timers are due, a few at a time. */
+/** Wakes sandboxes whose timers are due, and those that return to their last checkpoint, a few at a time. */
 export class TimerWakes {
   readonly #waking = new Set<Sandbox>()
   readonly #failed = new WeakMap<Sandbox, { count: number; retryAtMs: number }>()
 
   /** Whether the sandbox should be woken now. */
   isDue(sandbox: Sandbox): boolean {
-    const leftMs = untilTimerWake(sandbox)
+    const leftMs = untilTimerWake(sandbox) ?? sandbox.checkpoints.untilReturn
     if (leftMs === undefined || leftMs > 0 || this.#waking.size >= WAKES_AT_ONCE) return false
     const { clock, quarantine } = sandbox.deps
     const retryAtMs = this.#failed.get(sandbox)?.retryAtMs ?? Number.NEGATIVE_INFINITY
@@ -50,7 +50,9 @@ export class TimerWakes {
   async wake(sandbox: Sandbox): Promise<void> {
     this.#waking.add(sandbox)
     try {
-      await sandbox.wake('timer')
+      const isReturn = sandbox.checkpoints.untilReturn !== undefined
+      if (isReturn) sandbox.checkpoints.returning()
+      await sandbox.wake(isReturn ? 'checkpoint' : 'timer')
       this.#failed.delete(sandbox)
     } catch (error) {
       const count = (this.#failed.get(sandbox)?.count ?? 0) + 1

@@ -11,6 +11,8 @@ export type WakeCause =
   | 'timer'
   | 'data'
   | 'limit_raised'
+  | 'checkpoint'
+  | 'volumes'
 export type StandbyCause =
   | 'asked'
   | 'disk'
@@ -20,6 +22,8 @@ export type StandbyCause =
   | 'memory_limit'
   | 'shutdown'
   | 'store_after'
+  | 'unshared'
+  | 'volumes'
 
 export interface UseOptions {
   readonly cause: WakeCause

@@ -39,6 +39,7 @@ export function explainWhy(sandbox: Sandbox, copied: readonly CopiedProgram[] = 
             reason: refusal.reason,
             retryAt: new Date(clock.wallMs() + refusal.retryAtMs - clock.monotonicMs()).toISOString(),
           },
+    checkpoint: sandbox.checkpoints.view(),
     memory,
     copied: copied.length === 0 ? undefined : copied,
     damage: deps.quarantine.damageOf(row),

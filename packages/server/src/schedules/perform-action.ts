@@ -2,8 +2,10 @@ import { request as httpRequest } from 'node:http'
 import { onAbort } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import type { Caller } from '../access/caller.ts'
+import type { Deployments } from '../deployments/deployments.ts'
 import type { Jobs } from '../jobs/jobs.ts'
 import type { Runs } from '../runs/runs.ts'
+import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import type { SandboxCalls } from '../sandbox/sandbox-service.ts'
 import type { FiringOutcome, ScheduleAction } from './schedule-rows.ts'
 
@@ -14,6 +16,7 @@ export interface ActionServices {
   readonly sandboxes: Pick<SandboxCalls, 'get'>
   readonly runs: Pick<Runs, 'start'>
   readonly jobs: Pick<Jobs, 'create'>
+  readonly deployments: Pick<Deployments, 'take'>
 }
 
 export interface PerformAction {
@@ -28,12 +31,23 @@ export interface PerformAction {
 
 /** Does what a schedule asks for. Runs and jobs are started once for each key; a request is sent by this call only. */
 export async function performAction(
-  { sandboxes, runs, jobs }: ActionServices,
+  { sandboxes, runs, jobs, deployments }: ActionServices,
   { action, caller, key, onSend, signal }: PerformAction,
 ): Promise<FiringOutcome> {
   if (action.type === 'job') {
     const { job } = await jobs.create({ ...action.job, idempotencyKey: key }, caller)
     return { jobId: job.id }
+  }
+  if (action.type === 'service') {
+    // The replica that a request of anyone else would get.
+    const lease = await deployments.take(action.service, caller, { session: undefined, signal })
+    try {
+      const { sandbox, port } = lease
+      const status = await sendRequest(sandbox, { ...action, port }, { key, onSend, signal })
+      return { sandboxId: sandbox.id, status }
+    } finally {
+      lease.release()
+    }
   }
   const sandbox = sandboxes.get(action.sandbox, caller)
   if (action.type === 'run') {
@@ -41,7 +55,21 @@ export async function performAction(
     const run = await runs.start(sandbox, { code, language, context, timeoutMs, idempotencyKey: key })
     return { sandboxId: sandbox.id, runId: run.runId }
   }
-  const { port, method, path, headers, body } = action
+  const status = await sendRequest(sandbox, action, { key, onSend, signal })
+  return { sandboxId: sandbox.id, status }
+}
+
+type Request = Pick<
+  Extract<ScheduleAction, { type: 'request' }>,
+  'port' | 'method' | 'path' | 'headers' | 'body'
+>
+
+/** Returns the status of the answer. Throws for one that is an error. */
+async function sendRequest(
+  sandbox: SandboxHandle,
+  { port, method, path, headers, body }: Request,
+  { key, onSend, signal }: Pick<PerformAction, 'key' | 'onSend' | 'signal'>,
+): Promise<number> {
   const what = `a request of a schedule to port ${port}`
   using _hold = sandbox.hold(what, ANSWER_MS, 'connection')
   const socket = await sandbox.use({ cause: 'port', what, signal }, (guest) => guest.ports.connect(port))
@@ -66,5 +94,5 @@ export async function performAction(
   }).finally(() => socket.destroy())
   if (status >= 400)
     throw new DormouseError('conflict', `The program on port ${port} answered with ${status}.`)
-  return { sandboxId: sandbox.id, status }
+  return status
 }

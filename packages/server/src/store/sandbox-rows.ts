@@ -1,6 +1,7 @@
 import {
   type BurrowId,
   DormouseError,
+  type Isolation,
   type SandboxId,
   type SandboxState,
   type SnapshotId,
@@ -36,6 +37,7 @@ export type SandboxPolicy = Pick<
   | 'maxBackgroundMs'
   | 'wakeOnTimer'
   | 'atMemoryLimit'
+  | 'checkpointEveryMs'
   | 'connections'
   | 'expires'
   | 'ephemeral'
@@ -46,6 +48,8 @@ export type SandboxPolicy = Pick<
 /** What a caller asks for. */
 export interface CreateSandbox extends SandboxPolicy {
   readonly template: string
+  /** Default: that of the snapshot, or of the server. */
+  readonly isolation?: Isolation | undefined
   /** The id of a snapshot of the same owner to start from. It decides the template. */
   readonly snapshotId?: SnapshotId | undefined
   readonly env: Readonly<Record<string, string>>
@@ -69,6 +73,7 @@ export interface SandboxRow {
   readonly owner: string
   readonly name: string | undefined
   readonly template: string
+  readonly isolation: Isolation
   readonly state: SandboxState
   readonly tier: Tier | undefined
   readonly head: SnapshotId | undefined
@@ -89,6 +94,8 @@ export interface SandboxRow {
   readonly wakeOnTimer: boolean
   /** What happens when it reaches its memory limit. */
   readonly atMemoryLimit: SandboxAnswer['atMemoryLimit']
+  /** How often it is saved while it runs. 0: never. */
+  readonly checkpointEveryMs: number
   /** What happens to connections to the outside while it sleeps. */
   readonly connections: SandboxAnswer['connections']
   readonly expires: Expiry | undefined
@@ -116,6 +123,7 @@ const COLUMNS = [
   ['owner', 'owner'],
   ['name', 'name'],
   ['template', 'template'],
+  ['isolation', 'isolation'],
   ['state', 'state'],
   ['tier', 'tier'],
   ['head', 'head'],
@@ -131,6 +139,7 @@ const COLUMNS = [
   ['maxBackgroundMs', 'max_background_ms'],
   ['wakeOnTimer', 'wake_on_timer'],
   ['atMemoryLimit', 'at_memory_limit'],
+  ['checkpointEveryMs', 'checkpoint_every_ms'],
   ['connections', 'connections'],
   ['expires', 'expires'],
   ['ephemeral', 'ephemeral'],

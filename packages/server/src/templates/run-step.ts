@@ -184,6 +184,9 @@ function describeSandbox(
     wakeOnTimer: false,
     connections: DEFAULT_CONNECTIONS,
     atMemoryLimit: 'kill',
+    checkpointEveryMs: 0,
+    // Its snapshot is the template, which is made of processes.
+    isolation: 'process',
     expires: { afterMs: timeoutMs, action: 'delete' },
     ephemeral: true,
   }

@@ -16,6 +16,17 @@ export interface VolumeRow {
   readonly files: number | undefined
   /** Its size limit; undefined for the default of the settings. */
   readonly sizeBytes: number | undefined
+  /** Nothing can write to it. */
+  readonly readOnly: boolean
+  /** The name of the volume that it was cloned from. */
+  readonly clonedFrom: string | undefined
+}
+
+export type ShareAccess = 'read' | 'write'
+
+export interface VolumeShare {
+  readonly keyId: string
+  readonly access: ShareAccess
 }
 
 interface StoredRow {
@@ -27,6 +38,8 @@ interface StoredRow {
   bytes: number | null
   files: number | null
   size_bytes: number | null
+  read_only: number
+  cloned_from: string | null
 }
 
 export class VolumeRows {
@@ -39,10 +52,14 @@ export class VolumeRows {
   add(row: VolumeRow): void {
     try {
       this.#db
-        .prepare<[string, string, string, string, number, number | null]>(
-          'INSERT INTO volumes (id, owner, name, state, created_at, size_bytes) VALUES (?, ?, ?, ?, ?, ?)',
+        .prepare<(string | number | null)[]>(
+          `INSERT INTO volumes (id, owner, name, state, created_at, size_bytes, read_only, cloned_from)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
         )
-        .run(row.id, row.owner, row.name, row.state, row.createdAt, row.sizeBytes ?? null)
+        .run(
+          ...[row.id, row.owner, row.name, row.state, row.createdAt, row.sizeBytes ?? null],
+          ...[Number(row.readOnly), row.clonedFrom ?? null],
+        )
     } catch (error) {
       if (!isUniqueViolation(error)) throw error
       throw new DormouseError('name_taken', `There is already a volume named "${row.name}".`, {
@@ -98,10 +115,19 @@ export class VolumeRows {
     return row?.bytes ?? 0
   }
 
-  /** Newest first. Without `owner`: of all owners. */
-  list(query: { limit: number; cursor?: string }, owner: string | undefined): Page<VolumeRow> {
-    const matching = { owner, state: 'ready' }
-    const page = newestPage<StoredRow>(this.#db, { table: 'volumes', matching }, query)
+  /** Newest first: those of a key, and those that are shared with it. Without `keyId`: all. */
+  list(query: { limit: number; cursor?: string }, keyId: string | undefined): Page<VolumeRow> {
+    const usable = '(owner = ? OR id IN (SELECT volume_id FROM volume_shares WHERE key_id = ?))'
+    const page = newestPage<StoredRow>(
+      this.#db,
+      {
+        table: 'volumes',
+        matching: { state: 'ready' },
+        where: keyId === undefined ? [] : [usable],
+        values: keyId === undefined ? [] : [keyId, keyId],
+      },
+      query,
+    )
     return { ...page, items: page.items.map(toRow) }
   }
 
@@ -116,21 +142,50 @@ export class VolumeRows {
       .map((row) => row.id)
   }
 
-  /** Snapshots whose sandboxes mount it. */
+  /**
+   * Kept snapshots whose sandboxes mount it. A sandbox wakes from its head with the volumes that it has now, so heads
+   * do not count.
+   */
   snapshotsOf(id: VolumeId): SnapshotId[] {
     return this.#db
       .prepare<[string], { id: SnapshotId }>(
-        'SELECT DISTINCT s.id FROM snapshots AS s, json_each(s.volumes) AS v WHERE v.value = ? ORDER BY s.created_at, s.id',
+        `SELECT DISTINCT s.id FROM snapshots AS s, json_each(s.volumes) AS v WHERE v.value = ?
+         AND (s.is_kept = 1 OR s.id NOT IN (SELECT head FROM sandboxes WHERE head IS NOT NULL))
+         ORDER BY s.created_at, s.id`,
       )
       .all(id)
       .map((row) => row.id)
   }
+
+  /** Keys that may use it besides its owner. */
+  sharesOf(id: VolumeId): VolumeShare[] {
+    return this.#db
+      .prepare<[string], { key_id: string; access: ShareAccess }>(
+        'SELECT key_id, access FROM volume_shares WHERE volume_id = ? ORDER BY key_id',
+      )
+      .all(id)
+      .map(({ key_id: keyId, access }) => ({ keyId, access }))
+  }
+
+  putShare(id: VolumeId, { keyId, access }: VolumeShare): void {
+    this.#db
+      .prepare<[string, string, string]>(
+        'INSERT OR REPLACE INTO volume_shares (volume_id, key_id, access) VALUES (?, ?, ?)',
+      )
+      .run(id, keyId, access)
+  }
+
+  deleteShare(id: VolumeId, keyId: string): boolean {
+    const statement = 'DELETE FROM volume_shares WHERE volume_id = ? AND key_id = ?'
+    return this.#db.prepare<[string, string]>(statement).run(id, keyId).changes > 0
+  }
 }
 
 function toRow(row: StoredRow): VolumeRow {
-  const { created_at: createdAt, size_bytes: sizeBytes, bytes, files, ...rest } = row
+  const { created_at: createdAt, size_bytes: sizeBytes, bytes, files, ...more } = row
+  const { read_only: readOnly, cloned_from: clonedFrom, ...rest } = more
   return {
     ...{ ...rest, createdAt, bytes: bytes ?? undefined, files: files ?? undefined },
-    sizeBytes: sizeBytes ?? undefined,
+    ...{ sizeBytes: sizeBytes ?? undefined, readOnly: readOnly === 1, clonedFrom: clonedFrom ?? undefined },
   }
 }

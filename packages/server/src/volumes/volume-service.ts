@@ -1,12 +1,20 @@
 import { DormouseError, newVolumeId, type SandboxId, type VolumeId } from '@dormouse/contracts'
 import type { VolumeAnswer } from '@dormouse/contracts/http'
-import type { Engine } from '@dormouse/engine'
+import type { EngineVolumes, VolumeFiles } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import type { Log } from '../log.ts'
 import type { Page } from '../store/page.ts'
 import type { MountedVolume, VolumeMount } from '../store/sandbox-rows.ts'
 import { isOver } from './unmeasured-volumes.ts'
-import type { VolumeRow, VolumeRows } from './volume-rows.ts'
+import {
+  accessOf,
+  findVolume,
+  readOnly,
+  requireMountable,
+  requireStillMountable,
+  WrittenVolumes,
+} from './volume-access.ts'
+import type { ShareAccess, VolumeRow, VolumeRows } from './volume-rows.ts'
 import type { Volumes } from './volumes.ts'
 
 /** A volume is a directory and costs little; this stops programs in a loop. */
@@ -16,7 +24,11 @@ const MEASURE_TIMEOUT_MS = 5_000
 
 export interface VolumeServiceOptions {
   readonly rows: VolumeRows
-  readonly engine: Pick<Engine, 'createVolume' | 'deleteVolume' | 'listVolumes' | 'measureVolume'>
+  readonly engine: EngineVolumes
+  /** A key that is not revoked, by id or by a name that no other key has. */
+  readonly findKey: (ref: string) => { readonly keyId: string; readonly name: string } | undefined
+  /** Sandboxes of this key must not use the volume any more as they do. */
+  readonly onUnshared: (id: VolumeId, keyId: string) => void
   /** Sandboxes that mount it, including those whose rows are not written yet. */
   readonly mountedIn: (id: VolumeId) => readonly SandboxId[]
   /** Throws `limit_reached` when the owner's disk quota is used up. */
@@ -32,11 +44,12 @@ export interface VolumeServiceOptions {
 }
 
 /**
- * Volumes: directories that outlive sandboxes. A volume belongs to the key that created it, and only its sandboxes can
- * mount it.
+ * Volumes: directories that outlive sandboxes. A volume belongs to the key that created it. Its sandboxes can mount it,
+ * and those of keys that it is shared with.
  */
 export class VolumeService implements Volumes {
   readonly #options: VolumeServiceOptions
+  readonly written = new WrittenVolumes()
 
   constructor(options: VolumeServiceOptions) {
     this.#options = options
@@ -62,24 +75,51 @@ export class VolumeService implements Volumes {
     { name, sizeBytes }: { name: string; sizeBytes?: number },
     caller: Caller,
   ): Promise<VolumeAnswer> {
-    const { rows, engine, log, now, requireRoom, checkSize } = this.#options
+    const { engine } = this.#options
+    const row = this.#newRow({ name, sizeBytes }, caller)
+    return this.#make(row, () => engine.createVolume(row.id))
+  }
+
+  async clone(
+    name: string,
+    { sizeBytes, ...clone }: { name: string; readOnly: boolean; sizeBytes?: number },
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<VolumeAnswer> {
+    const { rows, engine } = this.#options
+    const from = findVolume(rows, name, caller)
+    const row = {
+      ...this.#newRow({ name: clone.name, sizeBytes: sizeBytes ?? this.limitsOf(from).bytes }, caller),
+      ...{ readOnly: clone.readOnly, clonedFrom: from.name },
+    }
+    const view = await this.#make(row, () => engine.cloneVolume({ from: from.id, to: row.id, signal }))
+    this.written.add(row.id)
+    return view
+  }
+
+  #newRow({ name, sizeBytes }: { name: string; sizeBytes: number | undefined }, caller: Caller): VolumeRow {
+    const { rows, now, requireRoom, checkSize } = this.#options
     requireRoom(caller.keyId)
     if (sizeBytes !== undefined) checkSize(caller.keyId, sizeBytes)
     if (rows.count(caller.keyId) >= VOLUMES_PER_OWNER)
       throw new DormouseError('limit_reached', `A key may have ${VOLUMES_PER_OWNER} volumes.`, {
         hint: 'Delete one that you no longer need.',
       })
-    const row: VolumeRow = {
+    return {
       id: newVolumeId(),
       owner: caller.keyId,
       name,
       state: 'creating',
       createdAt: now(),
-      ...{ bytes: undefined, files: undefined, sizeBytes },
+      ...{ bytes: undefined, files: undefined, sizeBytes, readOnly: false, clonedFrom: undefined },
     }
+  }
+
+  async #make(row: VolumeRow, make: () => Promise<void>): Promise<VolumeAnswer> {
+    const { rows, log } = this.#options
     rows.add(row)
     try {
-      await engine.createVolume(row.id)
+      await make()
       rows.setState(row.id, 'ready')
     } catch (error) {
       // The next start removes what is left.
@@ -88,29 +128,87 @@ export class VolumeService implements Volumes {
       )
       throw error
     }
-    return this.#view(row)
+    return this.#view(row, { keyId: row.owner, isAdmin: false })
   }
 
   list(query: { limit: number; cursor?: string }, caller: Caller): Page<VolumeAnswer> {
     const { items, nextCursor } = this.#options.rows.list(query, caller.isAdmin ? undefined : caller.keyId)
-    return { items: items.map((row) => this.#view(row)), nextCursor }
+    return { items: items.map((row) => this.#view(row, caller)), nextCursor }
   }
 
   async get(name: string, caller: Caller): Promise<VolumeAnswer> {
     const { rows, engine } = this.#options
-    const row = this.#find(name, caller)
+    const row = findVolume(rows, name, caller)
     using measurement = await engine.measureVolume(row.id)
     const use = await measurement.advance(MEASURE_TIMEOUT_MS)
     if (use !== undefined) rows.setUse(row.id, use)
-    return this.#view({ ...row, ...(use && { bytes: use.bytes, files: use.files }) })
+    return this.#view({ ...row, ...(use && { bytes: use.bytes, files: use.files }) }, caller)
   }
 
   update(name: string, { sizeBytes }: { sizeBytes: number }, caller: Caller): VolumeAnswer {
     const { rows, checkSize } = this.#options
-    const row = this.#find(name, caller)
+    const row = this.#own(name, caller)
     if (sizeBytes > this.limitsOf(row).bytes) checkSize(row.owner, sizeBytes)
     rows.setSize(row.id, sizeBytes)
-    return this.#view({ ...row, sizeBytes })
+    return this.#view({ ...row, sizeBytes }, caller)
+  }
+
+  share(name: string, { key, access }: { key: string; access: ShareAccess }, caller: Caller): VolumeAnswer {
+    const { rows, onUnshared } = this.#options
+    const row = this.#own(name, caller)
+    const { keyId } = this.#key(key)
+    if (keyId === row.owner)
+      throw new DormouseError('invalid_argument', 'key: the volume belongs to this key already')
+    rows.putShare(row.id, { keyId, access })
+    if (access === 'read') onUnshared(row.id, keyId)
+    return this.#view(row, caller)
+  }
+
+  /** Sandboxes of that key that use the volume are put to standby, and do not wake before they detach it. */
+  unshare(name: string, key: string, caller: Caller): void {
+    const { rows, findKey, onUnshared } = this.#options
+    const row = this.#own(name, caller)
+    // A share may outlive its key.
+    const keyId = findKey(key)?.keyId ?? key
+    if (!rows.deleteShare(row.id, keyId))
+      throw new DormouseError('not_found', `The volume "${name}" is not shared with "${key}".`)
+    onUnshared(row.id, keyId)
+  }
+
+  /** Throws `permission_denied` when a key may not use volumes any more that its sandbox mounts. */
+  requireUsable(mounts: readonly MountedVolume[], owner: string): void {
+    requireStillMountable(this.#options.rows, mounts, owner)
+  }
+
+  /** Throws `not_found`. Writing throws `permission_denied` and `limit_reached`. */
+  files(name: string, caller: Caller): VolumeFiles {
+    const { rows, engine } = this.#options
+    const row = findVolume(rows, name, caller)
+    const files = engine.volumeFiles(row.id)
+    const change = async <Value>(work: () => Promise<Value>): Promise<Value> => {
+      const access = caller.isAdmin ? 'own' : accessOf(rows, row, caller.keyId)
+      if (row.readOnly || access === 'read') throw readOnly(row, access)
+      this.written.add(row.id)
+      return await work()
+    }
+    return {
+      ...files,
+      write: (path, data, options) =>
+        change(async () => {
+          const { bytes: used = 0 } = rows.get(row.id) ?? row
+          this.#requireRoom(row)
+          const bytesMax = this.limitsOf(row).bytes - used
+          const stat = await files.write(path, data, { ...options, bytesMax })
+          // Until it is measured: many uploads in a row must not each have all the room.
+          const now = rows.get(row.id)
+          if (now !== undefined)
+            rows.setUse(row.id, { bytes: (now.bytes ?? 0) + stat.sizeBytes, files: (now.files ?? 0) + 1 })
+          return stat
+        }),
+      mkdir: (...args) => change(() => files.mkdir(...args)),
+      move: (...args) => change(() => files.move(...args)),
+      remove: (...args) => change(() => files.remove(...args)),
+    }
   }
 
   limitsOf({ owner, sizeBytes }: VolumeRow): { readonly bytes: number; readonly files: number } {
@@ -120,33 +218,38 @@ export class VolumeService implements Volumes {
 
   /** Throws `limit_reached` when a writable volume exceeds its limits. */
   requireRoomIn(mounts: readonly MountedVolume[]): void {
-    for (const { volumeId, readOnly } of mounts) {
-      const row = readOnly ? undefined : this.#options.rows.get(volumeId)
-      const limits = row && this.limitsOf(row)
-      if (row === undefined || limits === undefined || !isOver(row, limits)) continue
-      const [used, limit, what] =
-        (row.bytes ?? 0) > limits.bytes
-          ? [row.bytes, limits.bytes, 'bytes']
-          : [row.files, limits.files, 'files']
-      throw new DormouseError(
-        'limit_reached',
-        `The volume "${row.name}" holds ${used} ${what}; it may hold ${limit}.`,
-        {
-          hint: 'Raise its limit with `dormouse volume update VOLUME --size SIZE` (`sizeBytes` in the API), then delete files in it.',
-          details: {
-            limit: what === 'bytes' ? 'sizeBytes' : 'files',
-            volume: row.name,
-            used,
-            limitOfVolume: limit,
-          },
-        },
-      )
+    for (const { volumeId, readOnly: isReadOnly } of mounts) {
+      const row = isReadOnly ? undefined : this.#options.rows.get(volumeId)
+      if (row !== undefined) this.#requireRoom(row)
     }
+  }
+
+  #requireRoom(volume: VolumeRow): void {
+    const row = this.#options.rows.get(volume.id) ?? volume
+    const limits = this.limitsOf(row)
+    if (!isOver(row, limits)) return
+    const [used, limit, what] =
+      (row.bytes ?? 0) > limits.bytes
+        ? [row.bytes, limits.bytes, 'bytes']
+        : [row.files, limits.files, 'files']
+    throw new DormouseError(
+      'limit_reached',
+      `The volume "${row.name}" holds ${used} ${what}; it may hold ${limit}.`,
+      {
+        hint: 'Raise its limit with `dormouse volume update VOLUME --size SIZE` (`sizeBytes` in the API), or delete files in it with `dormouse volume rm-file`.',
+        details: {
+          limit: what === 'bytes' ? 'sizeBytes' : 'files',
+          volume: row.name,
+          used,
+          limitOfVolume: limit,
+        },
+      },
+    )
   }
 
   async delete(name: string, caller: Caller): Promise<void> {
     const { rows } = this.#options
-    const row = this.#find(name, caller)
+    const row = this.#own(name, caller)
     const users = [...this.#usedBy(row.id), ...rows.snapshotsOf(row.id)]
     const [first, ...more] = users
     if (first !== undefined) {
@@ -167,8 +270,9 @@ export class VolumeService implements Volumes {
    */
   resolve(mounts: readonly VolumeMount[], caller: Caller): readonly MountedVolume[] {
     return mounts.map((mount) => {
-      const row = this.#options.rows.named(mount.volume).find(({ owner }) => owner === caller.keyId)
-      if (row?.state !== 'ready') throw gone(mount.volume)
+      const { rows } = this.#options
+      const row = findVolume(rows, mount.volume, { ...caller, isAdmin: false })
+      requireMountable(rows, row, mount, caller.keyId)
       return { ...mount, volumeId: row.id }
     })
   }
@@ -178,18 +282,22 @@ export class VolumeService implements Volumes {
     this.#options.rows.delete(id)
   }
 
-  /** The caller's own volume. For an admin also another owner's, if the name is unique. */
-  #find(name: string, caller: Caller): VolumeRow {
-    const named = this.#options.rows.named(name).filter(({ state }) => state === 'ready')
-    const own = named.find(({ owner }) => owner === caller.keyId)
-    if (own !== undefined) return own
-    const [only, ...others] = caller.isAdmin ? named : []
-    if (only === undefined) throw gone(name)
-    if (others.length > 0)
-      throw new DormouseError('conflict', `Several keys have a volume named "${name}".`, {
-        hint: 'Use the key that the volume belongs to.',
-      })
-    return only
+  /** One that the caller may delete, resize and share. */
+  #own(name: string, caller: Caller): VolumeRow {
+    const { rows } = this.#options
+    const row = findVolume(rows, name, caller)
+    if (row.owner === caller.keyId || caller.isAdmin) return row
+    throw new DormouseError('permission_denied', `The volume "${name}" belongs to another key.`, {
+      hint: 'Only the key that a volume belongs to resizes, shares and deletes it.',
+    })
+  }
+
+  #key(ref: string): { readonly keyId: string; readonly name: string } {
+    const found = this.#options.findKey(ref)
+    if (found !== undefined) return found
+    throw new DormouseError('not_found', `There is no key "${ref}", or several have this name.`, {
+      hint: 'Name the key by its id. The admin of the server lists keys with `dormouse key ls`.',
+    })
   }
 
   #usedBy(id: VolumeId): SandboxId[] {
@@ -197,19 +305,18 @@ export class VolumeService implements Volumes {
     return [...new Set([...rows.sandboxesOf(id), ...mountedIn(id)])]
   }
 
-  #view(row: VolumeRow): VolumeAnswer {
+  #view(row: VolumeRow, caller: Caller): VolumeAnswer {
+    const { rows, findKey } = this.#options
+    const access = row.owner === caller.keyId || caller.isAdmin ? 'own' : accessOf(rows, row, caller.keyId)
+    const shares = access === 'own' ? rows.sharesOf(row.id) : []
     return {
       name: row.name,
       createdAt: new Date(row.createdAt).toISOString(),
       ...{ bytes: row.bytes, files: row.files, sizeBytes: this.limitsOf(row).bytes },
       usedBy: this.#usedBy(row.id),
+      access: access ?? 'read',
+      ...{ readOnly: row.readOnly, clonedFrom: row.clonedFrom },
+      sharedWith: shares.map((share) => ({ ...share, name: findKey(share.keyId)?.name ?? share.keyId })),
     }
   }
-}
-
-function gone(name: string): DormouseError {
-  return new DormouseError('not_found', `There is no volume "${name}".`, {
-    hint: 'Create it first with POST /v1/volumes; a volume belongs to the key that created it.',
-    details: { volume: name },
-  })
 }

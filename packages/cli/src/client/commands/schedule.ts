@@ -17,6 +17,7 @@ interface ActionFlags {
   readonly language?: 'python' | 'bash' | 'javascript' | 'typescript'
   readonly job?: string
   readonly port?: number
+  readonly service?: string
   readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly path?: string
   readonly body?: string
@@ -38,10 +39,11 @@ export async function createSchedule(
 }
 
 async function actionOf(flags: ActionFlags): Promise<CreateSchedule['action']> {
-  const { sandbox, run, language, job, port, method, path, body } = flags
-  if ([run, job, port].filter((given) => given !== undefined).length !== 1)
-    throw new UsageError('say what to do with one of --run, --job and --port')
+  const { sandbox, run, language, job, port, service, method, path, body } = flags
+  if ([run, job, port, service].filter((given) => given !== undefined).length !== 1)
+    throw new UsageError('say what to do with one of --run, --job, --port and --service')
   if (job !== undefined) return { type: 'job', job: JSON.parse(await readFile(job, 'utf8')) }
+  if (service !== undefined) return { type: 'service', service, ...omitUndefined({ method, path, body }) }
   if (sandbox === undefined) throw new UsageError('--run and --port need --sandbox')
   if (run !== undefined) return { type: 'run', sandbox, code: run, ...omitUndefined({ language }) }
   return { type: 'request', sandbox, port: port ?? 0, ...omitUndefined({ method, path, body }) }

@@ -4,6 +4,7 @@ import { formatFields, formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
 import { UsageError } from '../cli-error.ts'
 import { type ServiceFlags, toSettings } from '../service-flags.ts'
+import { checkpointText } from './show.ts'
 
 interface LogsFlags {
   readonly follow?: boolean
@@ -90,6 +91,7 @@ function formatService(service: Service): string {
     ['port', String(service.port)],
     ['replicas', `${replicas.min} to ${replicas.max}, ${replicas.concurrency} requests each`],
     ['restart', service.restart],
+    ['checkpoints', checkpointText(service.checkpointEveryMs)],
   ])
   const versionRows = versions.map(({ version, state, isCurrent, createdAt, error }) => [
     `${version}${isCurrent ? ' (current)' : ''}`,

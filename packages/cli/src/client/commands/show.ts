@@ -49,6 +49,7 @@ function describe(shown: Shown): string {
     ['damaged', info.damage?.reason],
     ['lost since', info.lostSince && ago(info.lostSince)],
     ['template', info.template],
+    ['isolation', info.isolation === 'process' ? undefined : info.isolation],
     ['forked from', info.forkedFrom],
     ['created', ago(info.createdAt)],
     ['last used', ago(info.lastActiveAt)],
@@ -74,6 +75,7 @@ type Field = readonly [string, string | undefined]
 
 function policyFields(info: SandboxInfo): Field[] {
   const { idleTimeoutMs, storeAfterMs, wakeOnTimer, wakesAt, connections, expires, ephemeral } = info
+  const { checkpointEveryMs } = info
   const wakesFor = [
     wakeOnTimer ? `for timers${wakesAt === undefined ? '' : `, next at ${wakesAt}`}` : '',
     connections.wakeOnData ? 'for data on its connections' : '',
@@ -89,6 +91,7 @@ function policyFields(info: SandboxInfo): Field[] {
     ['stored on disk', ephemeral ? undefined : `${formatDuration(storeAfterMs)} later`],
     ['wakes', wakesFor.filter(Boolean).join(', and ') || undefined],
     ['connections', keptFor(connections.keepAsleepMs)],
+    ['checkpoints', checkpointText(checkpointEveryMs)],
     ['expires', times.filter(Boolean).join(', or ') || undefined],
   ]
 }
@@ -135,4 +138,9 @@ function runText({ runId, state, startedAt, exitCode, context, code }: Run, now:
   const shown = line.length > CODE_CHARACTERS || more.length > 0 ? `${line.slice(0, CODE_CHARACTERS)}…` : line
   const what = shown === '' ? '' : `: ${shown}`
   return `${runId}, ${context}, ${formatDistance(Date.parse(startedAt), now)} ago, ${outcome}${what}`
+}
+
+/** How often it is saved while it runs. */
+export function checkpointText(everyMs: number): string | undefined {
+  return everyMs === 0 ? undefined : `every ${formatDuration(everyMs)} while it runs`
 }

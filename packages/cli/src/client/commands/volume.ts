@@ -3,6 +3,8 @@ import { formatBytes, formatDistance } from '../../format/amounts.ts'
 import { formatFields, formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
 import { UsageError } from '../cli-error.ts'
+import { parseMount } from '../create-flags.ts'
+import { shortName } from './ls.ts'
 
 export async function listVolumes(call: Call, { quiet }: { quiet?: boolean }): Promise<void> {
   const volumes = await call.client.volumes.list({ signal: call.signal }).all()
@@ -38,6 +40,56 @@ export async function updateVolume(call: Call, name: string, { size }: { size?: 
   call.printResult(volume, `${volume.name} can hold ${formatBytes(volume.sizeBytes)}\n`)
 }
 
+export async function cloneVolume(
+  call: Call,
+  name: string,
+  as: string,
+  { readOnly, size }: { readOnly?: boolean; size?: number },
+): Promise<void> {
+  using _progress = call.progress(`Cloning ${name}`)
+  const volume = await call.client.volumes.clone(
+    name,
+    { name: as, readOnly: readOnly === true, ...(size !== undefined && { sizeBytes: size }) },
+    { signal: call.signal },
+  )
+  call.printResult(volume, `${volume.name}\n`)
+}
+
+export async function shareVolume(
+  call: Call,
+  name: string,
+  key: string,
+  { write }: { write?: boolean },
+): Promise<void> {
+  const access = write === true ? 'write' : 'read'
+  const volume = await call.client.volumes.share(name, key, access, { signal: call.signal })
+  call.printResult(volume, `${volume.name}\n`)
+  call.note(`Sandboxes of ${key} can mount it${access === 'write' ? '' : ' read-only'} as ${name}.`)
+}
+
+export async function unshareVolume(call: Call, name: string, key: string): Promise<void> {
+  await call.client.volumes.unshare(name, key, { signal: call.signal })
+  call.printResult({ volume: name, key }, `${name}\n`)
+}
+
+export async function attachVolume(call: Call, ref: string, text: string): Promise<void> {
+  const mount = parseMount(text)
+  const sandbox = await call.sandbox(ref)
+  const others = sandbox.info.volumes.filter(({ path }) => path !== mount.path)
+  const info = await sandbox.update({ volumes: [...others, mount], signal: call.signal })
+  call.printResult(info, `${info.id}\n`)
+  call.note(`${mount.volume} is at ${mount.path} in ${shortName(info)}.`)
+}
+
+export async function detachVolume(call: Call, ref: string, name: string): Promise<void> {
+  const sandbox = await call.sandbox(ref)
+  const volumes = sandbox.info.volumes.filter(({ volume }) => volume !== name)
+  if (volumes.length === sandbox.info.volumes.length)
+    throw new UsageError(`${shortName(sandbox.info)} does not mount a volume named "${name}"`)
+  const info = await sandbox.update({ volumes, signal: call.signal })
+  call.printResult(info, `${info.id}\n`)
+}
+
 export async function showVolume(call: Call, name: string): Promise<void> {
   const volume = await call.client.volumes.get(name, { signal: call.signal })
   const fields = formatFields([
@@ -47,6 +99,13 @@ export async function showVolume(call: Call, name: string): Promise<void> {
     ['size', formatBytes(volume.sizeBytes)],
     ['created', volume.createdAt],
     ['mounted by', volume.usedBy.join(', ') || 'none'],
+    ['clone of', volume.clonedFrom],
+    ['writable', volume.readOnly ? 'no, it is a snapshot' : undefined],
+    ['access', volume.access === 'own' ? undefined : `shared with this key: ${volume.access}`],
+    [
+      'shared with',
+      volume.sharedWith.map(({ name, access }) => `${name} (${access})`).join(', ') || undefined,
+    ],
   ])
   call.printResult(volume, fields)
 }

@@ -1,9 +1,11 @@
-import type { LedgerEntry } from 'dormouse'
+import type { LedgerEntry, Sandbox } from 'dormouse'
 import { formatBytes, formatDistance, formatMs } from '../../format/amounts.ts'
 import { formatFields, formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
 
 const LAST_ENTRIES = 10
+
+type Why = Awaited<ReturnType<Sandbox['why']>>
 
 export async function why(call: Call, ref: string): Promise<void> {
   const { signal } = call
@@ -18,6 +20,7 @@ export async function why(call: Call, ref: string): Promise<void> {
     ['woken by a timer', ahead(reasons.wakesAt)],
     ['deleted', ahead(reasons.expiresAt)],
     ['cannot sleep', reasons.cannotSleep?.reason],
+    ['checkpoint', checkpointText(reasons.checkpoint, now)],
     ['memory', reasons.memory?.event],
     ['copied at a sleep', copiedText(reasons.copied)],
     ['damaged', reasons.damage?.reason],
@@ -31,6 +34,17 @@ export async function why(call: Call, ref: string): Promise<void> {
     { ...reasons, ledger: last },
     `${reasons.summary}\n${work.join('')}${fields}\n${formatLedger(last, now)}`,
   )
+}
+
+function checkpointText(checkpoint: Why['checkpoint'], now: number): string | undefined {
+  if (checkpoint === undefined) return undefined
+  const { lastAt, pauseMs, nextAt, refused } = checkpoint
+  const parts = [
+    lastAt && `${formatDistance(Date.parse(lastAt), now)} ago, which took ${formatMs(pauseMs ?? 0)}`,
+    refused && `refused: ${refused}`,
+    nextAt && `next in ${formatDistance(now, Date.parse(nextAt))}`,
+  ]
+  return parts.filter(Boolean).join('; ') || undefined
 }
 
 /** Programs without the guard. */

@@ -8,6 +8,7 @@ import { jobRoutes } from './jobs.ts'
 import { keyRoutes } from './keys.ts'
 import { lifecycleRoutes } from './lifecycle.ts'
 import { networkRoutes } from './network.ts'
+import { nodeRoutes } from './nodes.ts'
 import { overviewRoutes } from './overview.ts'
 import { portRoutes } from './ports.ts'
 import { processRoutes } from './processes.ts'
@@ -30,6 +31,7 @@ import { templateRoutes } from './templates.ts'
 import { uploadRoutes } from './uploads.ts'
 import { usageRoutes } from './usage.ts'
 import { variableRoutes } from './variables.ts'
+import { volumeContentRoutes, volumeFileRoutes } from './volume-files.ts'
 import { volumeRoutes } from './volumes.ts'
 import { webhookRoutes } from './webhooks.ts'
 
@@ -58,10 +60,13 @@ export const ROUTES: readonly Routes[] = [
   networkRoutes,
   lifecycleRoutes,
   snapshotRoutes,
+  nodeRoutes,
   templateRoutes,
   templateBuildRoutes,
   uploadRoutes,
   volumeRoutes,
+  volumeFileRoutes,
+  volumeContentRoutes,
   serviceRoutes,
   serviceLogRoutes,
   secretRoutes,

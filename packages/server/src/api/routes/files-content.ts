@@ -8,12 +8,12 @@ import {
   writeFileQuery,
 } from '@dormouse/contracts/http'
 import type { FileStat } from '@dormouse/engine'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { disconnected } from '../event-stream.ts'
 import { parseRange, type RangeRequest } from '../guest/byte-range.ts'
 import { download } from '../guest/download.ts'
-import { etagOf, fileView, lastModified } from '../guest/file-view.ts'
+import { etagOf, fileView, lastModified, setFileHeaders } from '../guest/file-view.ts'
 import { filesOf } from '../guest/files-of.ts'
 import { bodyPieces, discardBody, useRawBodies } from '../guest/request-body.ts'
 import { upload } from '../guest/upload.ts'
@@ -83,7 +83,7 @@ const readFileRoute: Routes = (app, { sandboxes }) => {
         }
         throw error
       })
-      setHeaders(reply, file.stat)
+      setFileHeaders(reply, file.stat)
       if (file.range !== undefined) {
         const { offset, length } = file.range
         reply.code(206)
@@ -121,7 +121,7 @@ const headFileRoute: Routes = (app, { sandboxes }) => {
         guest.files.stat(path, as),
       )
       requireFile(stat)
-      setHeaders(reply, stat)
+      setFileHeaders(reply, stat)
       return reply.header('content-length', stat.sizeBytes).send()
     },
   )
@@ -199,16 +199,6 @@ const deleteFileRoute: Routes = (app, { sandboxes }) => {
       return reply.code(204).send()
     },
   )
-}
-
-function setHeaders(reply: FastifyReply, stat: FileStat): void {
-  reply
-    .type(OCTETS)
-    // Never a type that a browser would execute with the rights of this origin.
-    .header('x-content-type-options', 'nosniff')
-    .header('accept-ranges', 'bytes')
-    .header('etag', etagOf(stat))
-    .header('last-modified', lastModified(stat))
 }
 
 function requireFile({ type, path }: FileStat): void {

@@ -1,4 +1,3 @@
-import { DormouseError } from '@dormouse/contracts'
 import {
   fileChangeSchema,
   fileListSchema,
@@ -14,6 +13,7 @@ import type { FileStat, SnapshotFiles } from '@dormouse/engine'
 import { z } from 'zod'
 import { negotiate } from '../accept.ts'
 import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
+import { collectEntries } from '../guest/collect-entries.ts'
 import { fileView } from '../guest/file-view.ts'
 import { filesOf } from '../guest/files-of.ts'
 import { firstEvent } from '../guest/first-event.ts'
@@ -210,19 +210,6 @@ const watchFilesRoute: Routes = (app, { sandboxes }) => {
       return reply
     },
   )
-}
-
-async function collectEntries(path: string, entries: AsyncIterable<FileStat>) {
-  const items = []
-  for await (const entry of entries) {
-    if (items.length === LIST_MAX_ENTRIES) {
-      throw new DormouseError('too_large', `${path}: more than ${LIST_MAX_ENTRIES} entries`, {
-        hint: 'Send `Accept: application/x-ndjson`, or request less depth.',
-      })
-    }
-    items.push(fileView(entry))
-  }
-  return items
 }
 
 async function* views(entries: AsyncIterable<FileStat>) {

@@ -29,13 +29,16 @@ export const lifecycleRoutes: Routes = (app, services) => {
   readSandboxMetricsRoute(app, services)
 }
 
-const standbyRoute: Routes = (app, { sandboxes }) => {
+const standbyRoute: Routes = (app, { sandboxes, nodes }) => {
   app.post(
     '/v1/sandboxes/:id/standby',
     {
       config: {
         scope: 'run',
-        errors: ['not_found', 'conflict', 'snapshot_refused', 'no_space', 'overloaded'],
+        errors: [
+          ...(['not_found', 'conflict', 'snapshot_refused', 'no_space', 'overloaded'] as const),
+          'cluster_unavailable',
+        ],
       },
       schema: {
         operationId: 'standby',
@@ -47,10 +50,14 @@ const standbyRoute: Routes = (app, { sandboxes }) => {
         response: { 200: json('The sandbox sleeps and is on disk.', sandboxSchema) },
       },
     },
-    async (request) =>
-      await sandboxes
-        .get(request.params.id, request.key)
-        .standby({ tier: request.body.tier, cause: 'asked' }),
+    async (request) => {
+      const { tier, durability } = request.body
+      const sandbox = sandboxes.get(request.params.id, request.key)
+      const view = await sandbox.standby({ tier, cause: 'asked' })
+      if (durability === 'host') return view
+      await nodes.replicate(sandbox.id)
+      return sandbox.view()
+    },
   )
 }
 

@@ -62,7 +62,8 @@ export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults, de
           limits: { ...defaultLimits(request.key), ...limits },
           ...{ name: undefined, metadata: {}, ephemeral: true },
           ...{ idleTimeoutMs: 0, storeAfterMs: 0, maxBackgroundMs: 0 },
-          ...{ wakeOnTimer: false, atMemoryLimit: 'kill', connections: policyDefaults.connections },
+          ...{ wakeOnTimer: false, atMemoryLimit: 'kill', checkpointEveryMs: 0 },
+          connections: policyDefaults.connections,
           // If the server dies, the next one deletes the sandbox once nothing runs in it.
           expires: { idleMs: ABANDONED_MS, action: 'delete' },
         },

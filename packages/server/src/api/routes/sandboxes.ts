@@ -8,6 +8,7 @@ import {
   updateSandboxSchema,
 } from '@dormouse/contracts/http'
 import type { Caller } from '../../access/caller.ts'
+import { NameTakenElsewhere } from '../../sandbox/sandbox-errors.ts'
 import type { SandboxCalls } from '../../sandbox/sandbox-service.ts'
 import { disconnected } from '../event-stream.ts'
 import { json, nothing, type Routes, sandboxParams } from '../route.ts'
@@ -22,7 +23,7 @@ export const sandboxRoutes: Routes = (app, services) => {
   deleteSandboxRoute(app, services)
 }
 
-const createSandboxRoute: Routes = (app, { sandboxes, policyDefaults, defaultLimits }) => {
+const createSandboxRoute: Routes = (app, { sandboxes, policyDefaults, defaultLimits, elsewhere }) => {
   app.post(
     '/v1/sandboxes',
     {
@@ -48,12 +49,23 @@ const createSandboxRoute: Routes = (app, { sandboxes, policyDefaults, defaultLim
       const { name, expires, snapshot, template = DEFAULT_TEMPLATE, ...rest } = request.body
       const from = snapshot === undefined ? undefined : await findOrigin(sandboxes, snapshot, request.key)
       const limits = { ...defaultLimits(request.key), ...from?.limits, ...rest.limits }
-      const { sandbox, isNew } = await sandboxes.create(
-        { ...policyDefaults, ...rest, template, snapshotId: from?.snapshotId, limits, name, expires },
-        request.key,
-        disconnected(reply),
-      )
-      return reply.code(isNew ? 201 : 200).send(sandbox.view())
+      const wanted = {
+        ...policyDefaults,
+        ...rest,
+        template,
+        snapshotId: from?.snapshotId,
+        limits,
+        name,
+        expires,
+      }
+      try {
+        const { sandbox, isNew } = await sandboxes.create(wanted, request.key, disconnected(reply))
+        return reply.code(isNew ? 201 : 200).send(sandbox.view())
+      } catch (error) {
+        const holder = error instanceof NameTakenElsewhere ? elsewhere?.find(error.holder) : undefined
+        if (holder === undefined || rest.getOrCreate !== true) throw error
+        return reply.code(200).send(holder)
+      }
     },
   )
 }
@@ -63,7 +75,7 @@ async function findOrigin(sandboxes: SandboxCalls, ref: string, caller: Caller) 
   return { snapshotId: id as SnapshotId, limits: await sandboxes.limitsOfSnapshot(id, caller) }
 }
 
-const listSandboxesRoute: Routes = (app, { sandboxes }) => {
+const listSandboxesRoute: Routes = (app, { sandboxes, elsewhere }) => {
   app.get(
     '/v1/sandboxes',
     {
@@ -76,7 +88,10 @@ const listSandboxesRoute: Routes = (app, { sandboxes }) => {
         response: { 200: json('A page of sandboxes.', sandboxPageSchema) },
       },
     },
-    async (request) => sandboxes.list(request.query, request.key),
+    async ({ query, key }) => {
+      const page = sandboxes.list(query, key)
+      return elsewhere?.merge(page, query, key.isAdmin ? undefined : key.keyId) ?? page
+    },
   )
 }
 
@@ -102,7 +117,17 @@ const updateSandboxRoute: Routes = (app, { sandboxes }) => {
   app.patch(
     '/v1/sandboxes/:id',
     {
-      config: { scope: 'run', errors: ['not_found', 'name_taken', 'conflict', 'limit_reached'] },
+      config: {
+        scope: 'run',
+        errors: [
+          'not_found',
+          'name_taken',
+          'conflict',
+          'limit_reached',
+          'permission_denied',
+          'snapshot_refused',
+        ],
+      },
       schema: {
         operationId: 'updateSandbox',
         summary: 'Change the name, policy or limits of a sandbox',

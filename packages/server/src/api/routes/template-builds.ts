@@ -83,7 +83,7 @@ const debugTemplateRoute: Routes = (app, { templates, sandboxes, policyDefaults,
         {
           ...{ ...policyDefaults, limits: defaultLimits(key), name: request.body.name, expires: undefined },
           ...{ metadata: { 'dormouse/template': request.params.name }, env: {}, volumes: [], secrets: [] },
-          ...({ wakeOnTimer: false, atMemoryLimit: 'kill', ephemeral: false } as const),
+          ...({ wakeOnTimer: false, atMemoryLimit: 'kill', checkpointEveryMs: 0, ephemeral: false } as const),
           template: snapshotId === undefined ? step.template : DEFAULT_TEMPLATE,
           snapshotId,
         },

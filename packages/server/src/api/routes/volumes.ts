@@ -1,11 +1,15 @@
 import {
+  cloneVolumeSchema,
   createVolumeSchema,
   listVolumesQuery,
+  shareVolumeSchema,
   updateVolumeSchema,
   volumePageSchema,
   volumeParams,
   volumeSchema,
+  volumeShareParams,
 } from '@dormouse/contracts/http'
+import { disconnected } from '../event-stream.ts'
 import { json, nothing, type Routes } from '../route.ts'
 
 const tags = ['volumes']
@@ -16,6 +20,9 @@ export const volumeRoutes: Routes = (app, services) => {
   getVolumeRoute(app, services)
   updateVolumeRoute(app, services)
   deleteVolumeRoute(app, services)
+  cloneVolumeRoute(app, services)
+  shareVolumeRoute(app, services)
+  unshareVolumeRoute(app, services)
 }
 
 const createVolumeRoute: Routes = (app, { volumes }) => {
@@ -56,7 +63,7 @@ const getVolumeRoute: Routes = (app, { volumes }) => {
   app.get(
     '/v1/volumes/:name',
     {
-      config: { scope: 'read', errors: ['not_found'] },
+      config: { scope: 'read', errors: ['not_found', 'conflict'] },
       schema: {
         operationId: 'getVolume',
         summary: 'Get a volume',
@@ -73,7 +80,10 @@ const updateVolumeRoute: Routes = (app, { volumes }) => {
   app.patch(
     '/v1/volumes/:name',
     {
-      config: { scope: 'run', errors: ['not_found', 'limit_reached', 'no_space'] },
+      config: {
+        scope: 'run',
+        errors: ['not_found', 'conflict', 'permission_denied', 'limit_reached', 'no_space'],
+      },
       schema: {
         operationId: 'updateVolume',
         summary: 'Change the size limit of a volume',
@@ -91,7 +101,7 @@ const deleteVolumeRoute: Routes = (app, { volumes }) => {
   app.delete(
     '/v1/volumes/:name',
     {
-      config: { scope: 'run', errors: ['not_found', 'in_use'] },
+      config: { scope: 'run', errors: ['not_found', 'conflict', 'permission_denied', 'in_use'] },
       schema: {
         operationId: 'deleteVolume',
         summary: 'Delete a volume and its contents',
@@ -103,6 +113,78 @@ const deleteVolumeRoute: Routes = (app, { volumes }) => {
     },
     async (request, reply) => {
       await volumes.delete(request.params.name, request.key)
+      return reply.code(204).send()
+    },
+  )
+}
+
+const cloneVolumeRoute: Routes = (app, { volumes }) => {
+  app.post(
+    '/v1/volumes/:name/clone',
+    {
+      config: {
+        scope: 'run',
+        errors: ['not_found', 'conflict', 'name_taken', 'limit_reached', 'no_space', 'too_large'],
+      },
+      schema: {
+        operationId: 'cloneVolume',
+        summary: 'Make a volume with the content of another one',
+        description:
+          'Shares blocks where the file system can, and copies otherwise. Sandboxes may write meanwhile: each file is copied as it is at its moment. A client that leaves ends the copy, and there is no new volume.',
+        tags,
+        params: volumeParams,
+        body: cloneVolumeSchema,
+        response: { 201: json('The new volume.', volumeSchema) },
+      },
+    },
+    async (request, reply) => {
+      const signal = disconnected(reply)
+      const made = await volumes.clone(request.params.name, request.body, request.key, signal)
+      return reply.code(201).send(made)
+    },
+  )
+}
+
+const shareVolumeRoute: Routes = (app, { volumes }) => {
+  app.put(
+    '/v1/volumes/:name/shares/:key',
+    {
+      config: { scope: 'run', errors: ['not_found', 'conflict', 'permission_denied'] },
+      schema: {
+        operationId: 'shareVolume',
+        summary: 'Share a volume with another key',
+        description:
+          'Its sandboxes mount the volume by the same name. From `write` to `read`: awake sandboxes of that key that mount it are put to standby, and do not wake before they mount it read-only.',
+        tags,
+        params: volumeShareParams,
+        body: shareVolumeSchema,
+        response: { 200: json('The volume.', volumeSchema) },
+      },
+    },
+    async (request) => {
+      const { name, key } = request.params
+      return volumes.share(name, { key, access: request.body.access }, request.key)
+    },
+  )
+}
+
+const unshareVolumeRoute: Routes = (app, { volumes }) => {
+  app.delete(
+    '/v1/volumes/:name/shares/:key',
+    {
+      config: { scope: 'run', errors: ['not_found', 'conflict', 'permission_denied'] },
+      schema: {
+        operationId: 'unshareVolume',
+        summary: 'Stop sharing a volume with a key',
+        description:
+          'Awake sandboxes of that key that mount it are put to standby, and do not wake before they detach it.',
+        tags,
+        params: volumeShareParams,
+        response: { 204: nothing('It is not shared any more.') },
+      },
+    },
+    async (request, reply) => {
+      volumes.unshare(request.params.name, request.params.key, request.key)
       return reply.code(204).send()
     },
   )

@@ -21,6 +21,7 @@ import { type AppOptions, createApp } from '../app.ts'
 import type { App } from '../route.ts'
 import type { Health, Services } from '../services.ts'
 import { fakeJobs } from './fake-jobs.ts'
+import { fakeNodes } from './fake-nodes.ts'
 import { exitAtOnce, FakeRuns, FakeSandboxes } from './fake-sandboxes.ts'
 
 export interface TestApp extends AsyncDisposable {
@@ -148,6 +149,7 @@ function testServices({
     templates: fakeTemplates(),
     volumes: fakeVolumes(),
     jobs: fakeJobs(),
+    nodes: fakeNodes(),
     secrets: fakeSecrets(),
     ports: new PortService({
       rows: new PortRows(database),
@@ -265,10 +267,17 @@ function fakeVolumes(): Services['volumes'] {
   return {
     create: async ({ name, sizeBytes = 10 * 1024 ** 3 }) => {
       if (volumes.has(name)) throw new DormouseError('name_taken', `the name "${name}" is taken`)
-      volumes.set(name, { name, createdAt: NOW, bytes: 0, files: 0, sizeBytes, usedBy: [] })
+      const own = { access: 'own', readOnly: false, sharedWith: [] } as const
+      volumes.set(name, { name, createdAt: NOW, bytes: 0, files: 0, sizeBytes, usedBy: [], ...own })
       return await get(name)
     },
     list: () => ({ items: [...volumes.values()], nextCursor: undefined }),
+    clone: async (name) => get(name),
+    share: (name) => volumes.get(name) as VolumeAnswer,
+    unshare: (name) => void get(name),
+    files: () => {
+      throw new DormouseError('not_found', 'the volumes of this test have no files')
+    },
     get,
     update: (name, { sizeBytes }) => {
       const volume = volumes.get(name)

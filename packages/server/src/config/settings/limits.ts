@@ -5,6 +5,7 @@ import {
   DEFAULT_MEMORY_BYTES,
   DEFAULT_PIDS,
   DEFAULT_VOLUME_BYTES,
+  ISOLATIONS,
   MAX_CPUS,
   MAX_DISK_BYTES,
   MAX_FILES,
@@ -29,6 +30,15 @@ const DEFAULT_SHARE = 0.5
 
 /** What the host keeps for itself, what a sandbox gets by default, and the most that one may ask for. */
 export const limitSettings = {
+  isolation: setting(z.enum(ISOLATIONS), 'process', {
+    env: 'DORMOUSE_ISOLATION',
+    flag: '--isolation',
+    argument: 'KIND',
+    summary:
+      'What is between a sandbox and the host, unless its creator says otherwise: `process` or `microvm`.',
+    details:
+      'With `microvm`, `up` installs QEMU and the kernel of the guests first. Once they are installed, sandboxes can ask for either.',
+  }),
   minFreeMemoryBytes: setting(bytes, minFreeMemoryBytes, {
     env: 'DORMOUSE_MIN_FREE_MEMORY_BYTES',
     defaultText: '5 % of the memory, 256 MiB to 2 GiB',

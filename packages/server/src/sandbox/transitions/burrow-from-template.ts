@@ -2,6 +2,7 @@ import { hasErrorCode, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, ProgramSettings, RestoreOptions } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import type { TemplateSnapshots } from '../../templates/template-catalog.ts'
+import { refuseBuiltTemplate } from '../require-isolation.ts'
 import type { SandboxDependencies } from '../sandbox-dependencies.ts'
 import { mountsOf, processLimits } from './restore-options.ts'
 
@@ -33,9 +34,11 @@ export async function burrowFromTemplate(
   if (from !== undefined)
     return engine.restore(from, { ...restoreOptions(from), reason: 'fork', ...(image && { image }) })
   const built = templates.snapshotsOf(row.template, row.owner)
+  if (built !== undefined && row.isolation !== 'process')
+    throw refuseBuiltTemplate(row.isolation, row.template)
   if (built !== undefined) return restoreTemplate(deps, built, restoreOptions)
   quarantine.requireTemplate(row.template)
-  return engine.createBurrow({ ...options, template: row.template }, signal)
+  return engine.createBurrow({ ...options, template: row.template, isolation: row.isolation }, signal)
 }
 
 /** Restores the processes of a built template; where this host cannot, boots on the template's files. */

@@ -1,8 +1,10 @@
 import type { NewLedgerEntry } from '../../store/ledger-rows.ts'
-import type { SandboxLimits, SandboxPolicy } from '../../store/sandbox-rows.ts'
+import type { SandboxLimits, SandboxPolicy, VolumeMount } from '../../store/sandbox-rows.ts'
+import { requireIsolation } from '../require-isolation.ts'
 import type { Sandbox } from '../sandbox.ts'
 import { nameTaken } from '../sandbox-errors.ts'
 import { showDisk } from '../show-disk.ts'
+import { remount } from './remount.ts'
 import { processLimits } from './restore-options.ts'
 
 /** Of a ledger entry: a list of hosts can be long. */
@@ -12,12 +14,14 @@ const DETAIL_MAX_CHARACTERS = 1_000
 export type PolicyChange = Partial<Omit<SandboxPolicy, 'connections'>> & {
   readonly limits?: Partial<SandboxLimits>
   readonly connections?: Partial<SandboxPolicy['connections']>
+  /** Replaces all of them. */
+  readonly volumes?: readonly VolumeMount[]
 }
 
 /** Checks a change that a caller asks for, then makes it. Pre: the caller holds the lock alone. */
 export async function update(
   sandbox: Sandbox,
-  { limits, connections, ...others }: PolicyChange,
+  { limits, connections, volumes, ...others }: PolicyChange,
 ): Promise<void> {
   const { row, deps } = sandbox
   const policy: Partial<SandboxPolicy> = {
@@ -29,9 +33,13 @@ export async function update(
   // A sleeping sandbox is checked when it wakes.
   if (allLimits !== undefined && row.state === 'running')
     deps.quotas.requireMemory(row, allLimits.memoryBytes - row.limits.memoryBytes)
+  requireIsolation(deps, row.isolation, policy)
   if (policy.secrets !== undefined) deps.secrets.require(policy.secrets, row)
   if (policy.network !== undefined) deps.network.check(policy.network)
   if (policy.name !== undefined) requireFreeName(sandbox, policy.name)
+  if (policy.name !== undefined) await deps.ownership?.claimName(row, policy.name)
+  if (volumes !== undefined) await remount(sandbox, volumes)
+  if (limits === undefined && Object.keys(policy).length === 0) return
   const detail = describeChange(policy, limits !== undefined)
   const entry = { event: 'changed', cause: 'asked', detail } as const
   await change(sandbox, { ...policy, ...(allLimits && { limits: allLimits }) }, entry)

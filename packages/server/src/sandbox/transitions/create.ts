@@ -1,9 +1,16 @@
-import { DormouseError, newSandboxId, type SandboxId, type SnapshotId } from '@dormouse/contracts'
+import {
+  DormouseError,
+  type Isolation,
+  newSandboxId,
+  type SandboxId,
+  type SnapshotId,
+} from '@dormouse/contracts'
 import type { Caller } from '../../access/caller.ts'
 import type { CreateSandbox, SandboxOrigin, SandboxRow } from '../../store/sandbox-rows.ts'
 import type { SnapshotRow } from '../../store/snapshot-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
 import { noSuchSnapshot } from '../find-snapshot.ts'
+import { requireIsolation } from '../require-isolation.ts'
 import { Sandbox } from '../sandbox.ts'
 import type { SandboxDependencies } from '../sandbox-dependencies.ts'
 import { nameTaken } from '../sandbox-errors.ts'
@@ -38,20 +45,43 @@ export async function create(
   deps.network.check(request.network)
   deps.secrets.require(request.secrets, { owner: caller.keyId, env: request.env })
   const snapshot = request.snapshotId && requireSnapshot(deps, request.snapshotId, caller.keyId)
-  const row = newRow({ ...request, volumes }, caller, { now: deps.clock.wallMs(), id: origin?.id, snapshot })
+  const isolation = chooseIsolation(deps, request, snapshot?.id ?? origin?.from)
+  requireIsolation(deps, isolation, { ...request, volumes })
+  const asked = { ...request, volumes, isolation }
+  const row = newRow(asked, caller, { now: deps.clock.wallMs(), id: origin?.id, snapshot })
   const sandbox = new Sandbox(deps, row)
   // Added before it exists: a second request for the same name then waits for this one.
   deps.sandboxes.add(sandbox)
   try {
+    await deps.ownership?.claim(row)
     await sandbox.lock.write(() =>
       start(sandbox, { signal, from: snapshot?.id ?? origin?.from, image: origin?.image }),
     )
   } catch (error) {
     // Its name stays taken as long as its row is there.
     if (sandbox.pendingWrites.isEmpty) deps.sandboxes.remove(sandbox)
+    await deps.ownership?.release(row).catch((err: unknown) => {
+      deps.log.warn({ sandboxId: row.id, err }, 'the directory still has a sandbox that was not created')
+    })
     throw error
   }
   return { sandbox, isNew: true }
+}
+
+/** A snapshot decides it: memory of a virtual machine runs in no other engine. */
+function chooseIsolation(
+  { engine, defaultIsolation }: SandboxDependencies,
+  { isolation }: CreateSandbox,
+  from: SnapshotId | undefined,
+): Isolation {
+  const ofSnapshot = from && (engine.isolationOf(from) ?? 'process')
+  if (ofSnapshot !== undefined && isolation !== undefined && ofSnapshot !== isolation)
+    throw new DormouseError(
+      'invalid_argument',
+      `isolation: the snapshot was taken with isolation "${ofSnapshot}" (saw "${isolation}")`,
+      { details: { field: 'isolation' } },
+    )
+  return ofSnapshot ?? isolation ?? defaultIsolation
 }
 
 /** The creation may fail meanwhile, and the server may not have been able to record that. */
@@ -121,7 +151,7 @@ function requireSnapshot(
 
 /** A sandbox that starts from a snapshot is a fork of the sandbox that the snapshot is of. */
 function newRow(
-  { getOrCreate: _, snapshotId: __, ...request }: CreateSandbox & Pick<SandboxRow, 'volumes'>,
+  { getOrCreate: _, snapshotId: __, ...request }: CreateSandbox & Pick<SandboxRow, 'volumes' | 'isolation'>,
   caller: Caller,
   {
     now,

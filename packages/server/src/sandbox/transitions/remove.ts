@@ -45,6 +45,8 @@ async function endingCalls(sandbox: Sandbox, work: () => Promise<void>): Promise
 
 /** Once the row says `deleting` there is no way back: the next server finishes it. */
 async function markDeleted(sandbox: Sandbox): Promise<void> {
+  // First: a host that takes over must not find a sandbox whose deletion was acknowledged.
+  if (!sandbox.isDeleted) await sandbox.deps.ownership?.release(sandbox.row)
   if (sandbox.row.state === 'running') await sandbox.sample()
   if (!sandbox.isDeleted) sandbox.move('deleting', { fields: { name: undefined }, intent: 'delete' })
 }

@@ -1,6 +1,6 @@
 import { abortable } from '@dormouse/async'
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
-import type { Burrow, LimitRestore, Snapshot } from '@dormouse/engine'
+import type { Burrow, LimitRestore, Snapshot, SnapshotOptions } from '@dormouse/engine'
 import type { Tier } from '../../store/sandbox-rows.ts'
 import { collectVariables } from '../collect-variables.ts'
 import { endBurrow } from '../end-burrow.ts'
@@ -61,7 +61,7 @@ export async function standby(
   // Does not wait for the disk: after a power cut, recovery treats `running` and `suspending` alike.
   sandbox.move('suspending', { intent: 'standby', withoutSync: true })
   const leave = tier === 'frozen' ? 'frozen' : 'gone'
-  const saved = await save(sandbox, burrow, leave, signal).catch(async (error) => {
+  const saved = await save(sandbox, burrow, leave, signal && { signal }).catch(async (error) => {
     const isInterrupted = signal?.aborted === true && error === signal.reason
     await sandbox.recordOutcome(() =>
       isInterrupted ? sandbox.move('running', { intent: null }) : recordRefusal(sandbox, error),
@@ -123,13 +123,13 @@ export async function save(
   sandbox: Sandbox,
   burrow: Burrow,
   leave: 'running' | 'frozen' | 'gone',
-  signal?: AbortSignal,
+  how: Pick<SnapshotOptions, 'signal' | 'isUnsynced'> = {},
 ): Promise<Saved> {
   const { engine, network, starts, log } = sandbox.deps
   const { wakeOnTimer: keepTimers } = sandbox.row
   try {
     const limitRestore: LimitRestore = (_id, restore) => starts.runUrgent(restore)
-    const options = { leave, keepTimers, limitRestore, ...(signal && { signal }) }
+    const options = { leave, keepTimers, limitRestore, ...how }
     const { snapshot, burrow: next, resumeError, connections } = await engine.snapshot(burrow, options)
     const { id: snapshotId } = snapshot
     network.saved(sandbox.id, snapshotId, connections)

@@ -18,6 +18,7 @@ export async function wake(sandbox: Sandbox, cause: WakeCause): Promise<void> {
     return
   }
   if (row.state !== 'standby') throw noSuchSandbox(row.id)
+  deps.ownership?.require(row.id)
   deps.quotas.requireRunning(row)
   requireDiskLimits(row)
   requireMemoryLimit(row)

@@ -25,6 +25,10 @@ import { sql as e2bItems } from './0023-e2b-items.ts'
 import { sql as services } from './0024-services.ts'
 import { sql as snapshotVariables } from './0025-snapshot-variables.ts'
 import { sql as connections } from './0026-connections.ts'
+import { sql as checkpoints } from './0027-checkpoints.ts'
+import { sql as volumeShares } from './0028-volume-shares.ts'
+import { sql as isolation } from './0029-isolation.ts'
+import { sql as clusterHost } from './cluster-0001-host.ts'
 import { sql as jobs } from './jobs-0001-jobs.ts'
 import { sql as schedules } from './jobs-0002-schedules.ts'
 import { sql as webhooks } from './jobs-0003-webhooks.ts'
@@ -64,6 +68,9 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0024-services', sql: services },
   { name: '0025-snapshot-variables', sql: snapshotVariables },
   { name: '0026-connections', sql: connections },
+  { name: '0027-checkpoints', sql: checkpoints },
+  { name: '0028-volume-shares', sql: volumeShares },
+  { name: '0029-isolation', sql: isolation },
 ]
 
 /** journal.db: the events of runs. */
@@ -83,3 +90,6 @@ export const jobMigrations: readonly Migration[] = [
   { name: '0002-schedules', sql: schedules },
   { name: '0003-webhooks', sql: webhooks },
 ]
+
+/** cluster.db: what a host of a cluster remembers of itself. */
+export const clusterMigrations: readonly Migration[] = [{ name: '0001-host', sql: clusterHost }]

@@ -1,10 +1,11 @@
+import { once } from 'node:events'
 import { relative } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { onAbort } from '@dormouse/async'
 import { DormouseError, type ErrorCode } from '@dormouse/contracts'
-import type { FileStat } from '@dormouse/engine'
-import { type Program, startProgram } from '../host/start-program.ts'
+import type { ByteSource, FileStat } from '@dormouse/engine'
 import { filesProgram } from '../native-programs.ts'
+import { type Program, startProgram } from './start-program.ts'
 
 export interface StartFilesProgram {
   readonly ids: { readonly base: number; readonly count: number }
@@ -19,6 +20,14 @@ export interface StartFilesProgram {
   readonly signal: AbortSignal | undefined
 }
 
+interface RunFilesProgram {
+  /** For errors. */
+  readonly path: string
+  readonly signal?: AbortSignal | undefined
+  /** It is killed after this time. */
+  readonly lifeMs?: number | undefined
+}
+
 /** Longer than any reader may take. */
 const LIFE_MS = 130_000
 const MESSAGE_MAX_CHARACTERS = 4096
@@ -30,10 +39,17 @@ const CODES: Readonly<Record<number, ErrorCode>> = {
   2: 'not_found',
   7: 'too_large',
   13: 'permission_denied',
+  17: 'already_exists',
+  18: 'invalid_argument',
   20: 'not_a_directory',
   21: 'not_a_file',
+  22: 'invalid_argument',
+  24: 'too_large',
+  28: 'no_space',
   36: 'invalid_argument',
+  39: 'directory_not_empty',
   40: 'invalid_argument',
+  122: 'limit_reached',
 }
 
 /** One run of dormouse-files. What it prints comes from a sandbox, except for the shape of its records. */
@@ -61,19 +77,52 @@ export class FilesProgram implements AsyncDisposable {
   static start(options: StartFilesProgram): FilesProgram {
     const { ids, layersDir, mountPoint, layers, user, action, signal } = options
     const place = [String(ids.base), String(ids.count), layersDir, mountPoint, user]
-    const child = startProgram({ argv: [filesProgram, ...place, ...action], stdio: ['pipe', 'pipe', 'pipe'] })
+    const program = FilesProgram.run([filesProgram, ...place, ...action], { path: action[1] ?? '', signal })
+    program.#input.end(layers.map((path) => `${relative(layersDir, path)}\0`).join(''))
+    return program
+  }
+
+  /** Starts a program that prints what dormouse-files prints. */
+  static run(
+    argv: readonly [string, ...string[]],
+    { path, signal, lifeMs = LIFE_MS }: RunFilesProgram,
+  ): FilesProgram {
+    signal?.throwIfAborted()
+    const child = startProgram({ argv, stdio: ['pipe', 'pipe', 'pipe'] })
     const end = () => child.kill('SIGKILL')
     const aborting = onAbort(signal, end)
-    const timer = setTimeout(end, LIFE_MS).unref()
-    const program = new FilesProgram(child, action[1] ?? '', () => {
+    const timer = setTimeout(end, lifeMs).unref()
+    const program = new FilesProgram(child, path, () => {
       clearTimeout(timer)
       aborting[Symbol.dispose]()
     })
-    const [input] = child.streams as [Duplex]
     // A program that gave up stops reading; its own message says more than a broken pipe.
-    input.on('error', () => {})
-    input.end(layers.map((path) => `${relative(layersDir, path)}\0`).join(''))
+    program.#input.on('error', () => {})
     return program
+  }
+
+  /**
+   * Sends its input. Returns early when the program has given up. When `data` fails, the program is killed: the end of
+   * its input would mean that all is there.
+   */
+  async send(data: ByteSource): Promise<void> {
+    const input = this.#input
+    const pieces = typeof data === 'string' || data instanceof Uint8Array ? [data] : data
+    try {
+      for await (const piece of pieces) {
+        if (input.destroyed) return
+        if (!input.write(piece))
+          await Promise.race([once(input, 'drain').catch(() => {}), this.#program.exited])
+      }
+    } catch (error) {
+      this.#program.kill('SIGKILL')
+      throw error
+    }
+    input.end()
+  }
+
+  get #input(): Duplex {
+    return this.#program.streams[0] as Duplex
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -168,7 +217,9 @@ export class FilesProgram implements AsyncDisposable {
   }
 
   #failed(): DormouseError {
-    return new DormouseError('internal', 'The files of a snapshot could not be read.', {
+    if (this.#message.includes('No space left on device'))
+      return new DormouseError('no_space', 'The disk is full; nothing was written.')
+    return new DormouseError('internal', 'Files could not be read or written.', {
       details: { output: this.#message },
     })
   }
@@ -180,6 +231,11 @@ const WORDS: Partial<Record<ErrorCode, string>> = {
   not_a_file: 'is not a file',
   permission_denied: 'may not be read',
   too_large: 'has too many entries',
+  already_exists: 'exists already',
+  directory_not_empty: 'is not empty',
+  no_space: 'the disk is full',
+  limit_reached: 'the volume would hold more than it may',
+  invalid_argument: 'is not a possible path',
 }
 
 /** Names by number, from the lines of /etc/passwd or /etc/group. */

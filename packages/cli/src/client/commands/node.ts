@@ -1,0 +1,54 @@
+import type { Node } from 'dormouse'
+import { formatBytes } from '../../format/amounts.ts'
+import { formatTable } from '../../format/table.ts'
+import type { Call } from '../call.ts'
+
+export async function listNodes(call: Call): Promise<void> {
+  const items = await call.client.nodes.list({ signal: call.signal })
+  const header = [
+    'NODE',
+    'STATE',
+    'SANDBOXES',
+    'FREE MEMORY',
+    'FREE DISK',
+    'LOAD',
+    'VERSION',
+    'KERNEL',
+    'ADDRESS',
+  ]
+  call.printResult({ items }, formatTable([header, ...items.map(rowOf)]))
+}
+
+export async function cordonNode(call: Call, node: string, { undo }: { undo?: boolean }): Promise<void> {
+  const shown = await call.client.nodes.cordon(node, { cordoned: undo !== true, signal: call.signal })
+  call.printResult(shown, `${shown.id}\n`)
+  call.note(shown.isCordoned ? `${shown.id} gets no new sandboxes.` : `${shown.id} gets new sandboxes again.`)
+}
+
+export async function drainNode(call: Call, node: string): Promise<number> {
+  const work = call.client.nodes.drain(node, { signal: call.signal, timeoutMs: 0 })
+  const drained = await call.withProgress(`Moving the sandboxes of ${node}`, work)
+  const rows = [
+    ...drained.moved.map((one) => [one.sandboxId, `moved to ${one.node}`]),
+    ...drained.left.map((one) => [one.sandboxId, `stays: ${one.reason}`]),
+  ]
+  call.printResult(drained, rows.length === 0 ? '' : formatTable([['SANDBOX', 'WHAT'], ...rows]))
+  call.note(`${drained.moved.length} moved, ${drained.left.length} left.`)
+  return drained.left.length === 0 ? 0 : 1
+}
+
+export async function moveSandbox(call: Call, ref: string, node: string): Promise<void> {
+  const sandbox = await call.sandbox(ref)
+  const work = sandbox.move(node, { signal: call.signal })
+  const moved = await call.withProgress(`Moving ${sandbox.id}`, work)
+  call.printResult(moved, `${moved.node}\n`)
+  call.note(`${sandbox.id} wakes on ${moved.node} with the next command.`)
+}
+
+function rowOf(node: Node): string[] {
+  const { id, state, isCordoned, isSelf, load, memory, disk, version, kernel, address } = node
+  const shown = [state, ...(isCordoned ? ['cordoned'] : []), ...(isSelf ? ['this one'] : [])].join(', ')
+  const sandboxes = `${load.sandboxes} (${load.running} running)`
+  const room = [formatBytes(memory.freeBytes), formatBytes(disk.freeBytes)]
+  return [id, shown, sandboxes, ...room, load.cpu.toFixed(2), version, kernel, address]
+}

@@ -1,0 +1,57 @@
+import { createCipheriv, createDecipheriv, createHash, createHmac, randomBytes } from 'node:crypto'
+import { DormouseError } from '@dormouse/contracts'
+
+const KEY_BYTES = 32
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+
+/** The secret that all hosts of a cluster share. What they keep in NATS is encrypted with it. */
+export class ClusterKey {
+  /** Proves the key without showing it. */
+  readonly proof: string
+  readonly #key: Buffer
+  readonly #naming: Buffer
+
+  constructor(key: Uint8Array) {
+    if (key.length !== KEY_BYTES)
+      throw new DormouseError('setup_failed', `A cluster key has ${KEY_BYTES} bytes (saw ${key.length}).`)
+    this.#key = createHmac('sha256', key).update('encryption').digest()
+    this.#naming = createHmac('sha256', key).update('naming').digest()
+    this.proof = createHmac('sha256', key).update('proof').digest('hex')
+  }
+
+  static create(): Buffer {
+    return randomBytes(KEY_BYTES)
+  }
+
+  /** A name for content that says nothing about it to a reader without the key. */
+  nameOf(content: Uint8Array | string): string {
+    const digest = createHash('sha256').update(content).digest()
+    return createHmac('sha256', this.#naming).update(digest).digest('hex').slice(0, 48)
+  }
+
+  /** `context` must be the same when it is opened: sealed bytes cannot be put in another place. */
+  seal(plain: Uint8Array | string, context: string): Buffer {
+    const nonce = randomBytes(NONCE_BYTES)
+    const cipher = createCipheriv('aes-256-gcm', this.#key, nonce).setAAD(Buffer.from(context))
+    const sealed = Buffer.concat([cipher.update(plain), cipher.final()])
+    return Buffer.concat([nonce, cipher.getAuthTag(), sealed])
+  }
+
+  /** Throws `snapshot_unusable` when the bytes were changed or sealed with another key. */
+  open(sealed: Uint8Array, context: string): Buffer {
+    const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength)
+    const nonce = bytes.subarray(0, NONCE_BYTES)
+    const tag = bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES)
+    try {
+      const decipher = createDecipheriv('aes-256-gcm', this.#key, nonce, { authTagLength: TAG_BYTES })
+      decipher.setAAD(Buffer.from(context)).setAuthTag(tag)
+      return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()])
+    } catch (cause) {
+      throw new DormouseError('snapshot_unusable', 'Data of the cluster is damaged.', {
+        details: { reason: 'it was changed, or sealed with another key', damaged: true },
+        cause,
+      })
+    }
+  }
+}

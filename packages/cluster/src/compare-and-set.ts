@@ -1,0 +1,50 @@
+import type { KV } from '@nats-io/kv'
+
+/** JetStream's code for "wrong last sequence". */
+const WRONG_SEQUENCE = 10071
+
+/** Longer than a slow disk of a NATS server, shorter than a lease. */
+const WRITE_TIMEOUT_MS = 4_000
+
+export interface Versioned {
+  readonly value: Uint8Array
+  readonly revision: number
+}
+
+/** The new revision, or undefined when the key has another revision than `expected`. `expected: 0`: there is none. */
+export async function compareAndSet(
+  bucket: KV,
+  key: string,
+  { value, expected }: { value: Uint8Array | string; expected: number },
+): Promise<number | undefined> {
+  try {
+    if (expected === 0) return await bucket.create(key, value)
+    return await bucket.update(key, value, expected, WRITE_TIMEOUT_MS)
+  } catch (error) {
+    if (isWrongSequence(error)) return undefined
+    throw error
+  }
+}
+
+/** False when the key has another revision than `expected`. */
+export async function compareAndDelete(bucket: KV, key: string, expected: number): Promise<boolean> {
+  try {
+    await bucket.delete(key, { previousSeq: expected })
+    return true
+  } catch (error) {
+    if (isWrongSequence(error)) return false
+    throw error
+  }
+}
+
+/** Undefined when there is no such key, or it was deleted. */
+export async function read(bucket: KV, key: string): Promise<Versioned | undefined> {
+  const entry = await bucket.get(key)
+  if (entry === null || entry.operation !== 'PUT') return undefined
+  return { value: entry.value, revision: entry.revision }
+}
+
+function isWrongSequence(error: unknown): boolean {
+  const { code } = error as { code?: unknown }
+  return code === WRONG_SEQUENCE
+}

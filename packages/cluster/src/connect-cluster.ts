@@ -1,0 +1,132 @@
+import { readFile } from 'node:fs/promises'
+import { DormouseError } from '@dormouse/contracts'
+import { type JetStreamClient, type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { type KV, Kvm } from '@nats-io/kv'
+import {
+  connect,
+  credsAuthenticator,
+  type NatsConnection,
+  type NodeConnectionOptions,
+} from '@nats-io/transport-node'
+import type { ClusterKey } from './cluster-key.ts'
+
+export interface ClusterAddress {
+  /** `nats://host:port`; with `tls://`, the connection is encrypted. */
+  readonly servers: readonly string[]
+  /** A `.creds` file of NATS. */
+  readonly credentialsFile?: string | undefined
+  /** Certificates that sign the certificates of the NATS servers. */
+  readonly caFile?: string | undefined
+  /** How many NATS servers hold a copy of everything. */
+  readonly replicas: number
+}
+
+export interface ConnectCluster extends ClusterAddress {
+  readonly key: ClusterKey
+  /** How NATS shows this connection. */
+  readonly hostId: string
+}
+
+/** One connection to the NATS servers, with the buckets of the cluster. */
+export interface ClusterConnection extends AsyncDisposable {
+  readonly nats: NatsConnection
+  readonly jetstream: JetStreamClient
+  readonly manager: JetStreamManager
+  readonly key: ClusterKey
+  /** Host records: the leases. */
+  readonly hosts: KV
+  /** Which host owns which sandbox. */
+  readonly directory: KV
+  /** Which sandbox has which name. */
+  readonly names: KV
+  /** API keys. */
+  readonly keys: KV
+}
+
+const CONNECT_TIMEOUT_MS = 5_000
+const RECONNECT_WAIT_MS = 250
+/** A connection without an answer for this long is dead: a cut link looks like silence. */
+const PING_INTERVAL_MS = 2_000
+const PINGS_UNANSWERED_MAX = 2
+const KEY_CHECK = 'cluster'
+
+/** Connects and makes the buckets if this is the first host. Throws `cluster_unavailable` or `setup_failed`. */
+export async function connectCluster(options: ConnectCluster): Promise<ClusterConnection> {
+  const nats = await openConnection(options)
+  try {
+    const manager = await jetstreamManager(nats)
+    const client = jetstream(nats)
+    const kvm = new Kvm(client)
+    const bucket = (name: string) =>
+      kvm.create(`dormouse-${name}`, { history: 1, replicas: options.replicas })
+    const [hosts, directory, names, keys] = await Promise.all(
+      ['hosts', 'directory', 'names', 'keys'].map(bucket),
+    )
+    if (hosts === undefined || directory === undefined || names === undefined || keys === undefined)
+      throw new DormouseError('internal', 'A bucket is missing.')
+    await requireSameKey(keys, options.key)
+    return {
+      ...{ nats, jetstream: client, manager, key: options.key, hosts, directory, names, keys },
+      [Symbol.asyncDispose]: () => nats.close(),
+    }
+  } catch (error) {
+    await nats.close()
+    throw explain(error)
+  }
+}
+
+async function openConnection(options: ConnectCluster): Promise<NatsConnection> {
+  const { servers, credentialsFile, caFile, hostId } = options
+  const isTls = servers.some((server) => server.startsWith('tls://'))
+  const natsOptions: NodeConnectionOptions = {
+    servers: [...servers],
+    name: `dormouse ${hostId}`,
+    timeout: CONNECT_TIMEOUT_MS,
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: RECONNECT_WAIT_MS,
+    pingInterval: PING_INTERVAL_MS,
+    maxPingOut: PINGS_UNANSWERED_MAX,
+    ...(credentialsFile !== undefined && {
+      authenticator: credsAuthenticator(await readCredentials(credentialsFile)),
+    }),
+    ...((isTls || caFile !== undefined) && { tls: caFile === undefined ? {} : { caFile } }),
+  }
+  try {
+    return await connect(natsOptions)
+  } catch (cause) {
+    throw new DormouseError('cluster_unavailable', `No NATS server answers at ${servers.join(', ')}.`, {
+      cause,
+    })
+  }
+}
+
+async function readCredentials(path: string): Promise<Uint8Array> {
+  return await readFile(path).catch((cause: unknown) => {
+    throw new DormouseError('setup_failed', 'The credentials file of the cluster cannot be read.', {
+      hint: 'Check `cluster.credentialsFile` and its permissions.',
+      cause,
+    })
+  })
+}
+
+/** The first host leaves a proof of its key, without the key. A host with another key would read nothing. */
+async function requireSameKey(keys: KV, key: ClusterKey): Promise<void> {
+  await keys.create(KEY_CHECK, key.proof).catch(() => undefined)
+  const known = await keys.get(KEY_CHECK)
+  if (known?.string() === key.proof) return
+  throw new DormouseError(
+    'setup_failed',
+    'This host has another cluster key than the hosts of this cluster.',
+    {
+      hint: 'Copy `cluster.key` from the data directory of a host of the cluster, or name it with --cluster-key.',
+    },
+  )
+}
+
+function explain(error: unknown): unknown {
+  if (error instanceof DormouseError) return error
+  return new DormouseError('cluster_unavailable', 'The NATS servers refuse to hold the state of a cluster.', {
+    hint: 'Start them with JetStream (`nats-server --jetstream`), and with as many servers as `cluster.replicas` says.',
+    cause: error,
+  })
+}

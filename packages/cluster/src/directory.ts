@@ -1,0 +1,147 @@
+import { DormouseError } from '@dormouse/contracts'
+import type { KV } from '@nats-io/kv'
+import { z } from 'zod'
+import type { ClusterKey } from './cluster-key.ts'
+import { compareAndDelete, compareAndSet, read, type Versioned } from './compare-and-set.ts'
+import { type WatchedBucket, watchBucket } from './watch-bucket.ts'
+
+/** A snapshot that is completely in the depot. */
+const replicaSchema = z.strictObject({
+  snapshotId: z.string(),
+  /** The name of its list of chunks in the depot. */
+  list: z.string(),
+  createdAt: z.iso.datetime(),
+  /** What a host needs to restore it. */
+  needs: z.unknown(),
+})
+
+const entrySchema = z.strictObject({
+  /** The host that owns the sandbox, by the lease `epoch`. */
+  host: z.string(),
+  epoch: z.int().positive(),
+  /** Counts how often the sandbox has changed its host. */
+  generation: z.int().nonnegative(),
+  owner: z.string(),
+  name: z.string().optional(),
+  state: z.string(),
+  /** The snapshot that it wakes from on its host. */
+  head: z.string().optional(),
+  createdAt: z.number(),
+  replica: replicaSchema.optional(),
+  /** The row of the sandbox, in the words of the server. */
+  row: z.unknown(),
+})
+
+export type Replica = z.output<typeof replicaSchema>
+export type DirectoryEntry = z.output<typeof entrySchema>
+
+export interface Located {
+  readonly id: string
+  readonly entry: DirectoryEntry
+  readonly revision: number
+}
+
+/**
+ * Which host owns which sandbox. Every write is a compare-and-set on the revision that the writer knows; `undefined`
+ * means that the entry has changed meanwhile. What is cached may be old by some milliseconds; a write never is.
+ */
+export class Directory implements Disposable {
+  readonly #bucket: KV
+  readonly #key: ClusterKey
+  readonly #entries = new Map<string, Located>()
+  #watch: WatchedBucket | undefined
+
+  private constructor(bucket: KV, key: ClusterKey) {
+    this.#bucket = bucket
+    this.#key = key
+  }
+
+  /** Reads everything that is there, then follows the changes. `onChange` also hears of changes by this host. */
+  static async open(
+    { bucket, key }: { bucket: KV; key: ClusterKey },
+    onChange: (id: string, located: Located | undefined) => void = () => {},
+  ): Promise<Directory> {
+    const directory = new Directory(bucket, key)
+    directory.#watch = await watchBucket(bucket, {
+      put: (id, entry) => {
+        const located = directory.#remember(id, entry)
+        if (located !== undefined) onChange(id, located)
+      },
+      removed: (id, revision) => {
+        if ((directory.#entries.get(id)?.revision ?? 0) > revision) return
+        directory.#entries.delete(id)
+        onChange(id, undefined)
+      },
+    })
+    return directory
+  }
+
+  [Symbol.dispose](): void {
+    this.#watch?.[Symbol.dispose]()
+  }
+
+  find(id: string): Located | undefined {
+    return this.#entries.get(id)
+  }
+
+  all(): Iterable<Located> {
+    return this.#entries.values()
+  }
+
+  /** Asks NATS: for an entry that may be newer than what was heard of. */
+  async read(id: string): Promise<Located | undefined> {
+    const found = await read(this.#bucket, id)
+    if (found === undefined) {
+      this.#entries.delete(id)
+      return undefined
+    }
+    this.#remember(id, found)
+    return this.#entries.get(id)
+  }
+
+  /** Whether there was an entry that its owner has removed. False when there never was one, as far as NATS knows. */
+  async wasRemoved(id: string): Promise<boolean> {
+    const entry = await this.#bucket.get(id)
+    return entry !== null && entry.operation !== 'PUT'
+  }
+
+  /** Undefined when there is an entry already. */
+  add(id: string, entry: DirectoryEntry): Promise<Located | undefined> {
+    return this.#write(id, entry, 0)
+  }
+
+  /** Undefined when the entry has changed since `before`. */
+  change(before: Located, entry: DirectoryEntry): Promise<Located | undefined> {
+    return this.#write(before.id, entry, before.revision)
+  }
+
+  /** False when the entry has changed since `before`. */
+  async remove({ id, revision }: Located): Promise<boolean> {
+    const isRemoved = await compareAndDelete(this.#bucket, id, revision)
+    if (isRemoved) this.#entries.delete(id)
+    return isRemoved
+  }
+
+  async #write(id: string, entry: DirectoryEntry, expected: number): Promise<Located | undefined> {
+    const value = this.#key.seal(JSON.stringify(entry), `directory ${id}`)
+    const revision = await compareAndSet(this.#bucket, id, { value, expected })
+    if (revision === undefined) return undefined
+    const located = { id, entry, revision }
+    if ((this.#entries.get(id)?.revision ?? 0) < revision) this.#entries.set(id, located)
+    return located
+  }
+
+  #remember(id: string, { value, revision }: Versioned): Located | undefined {
+    if ((this.#entries.get(id)?.revision ?? 0) >= revision) return this.#entries.get(id)
+    const parsed = entrySchema.safeParse(JSON.parse(this.#key.open(value, `directory ${id}`).toString()))
+    // A newer version may have written it. An entry that is ignored would look like a free sandbox.
+    if (!parsed.success)
+      throw new DormouseError(
+        'setup_failed',
+        `The directory has an entry that this version cannot read: ${id}.`,
+      )
+    const located = { id, entry: parsed.data, revision }
+    this.#entries.set(id, located)
+    return located
+  }
+}

@@ -1,0 +1,52 @@
+import { z } from 'zod'
+
+/** What a host says of itself with every renewal of its lease. */
+export const hostRecordSchema = z.strictObject({
+  id: z.string(),
+  /** Where the other hosts reach its API. */
+  address: z.string(),
+  version: z.string(),
+  startedAt: z.iso.datetime(),
+  /** Same boot and same data directory: the process that held the lease before has ended. */
+  instance: z.string(),
+  /** Counts the leases of this host. A new lease owns nothing until the host has claimed it again. */
+  epoch: z.int().positive(),
+  /** Counts the renewals. */
+  renewals: z.int().nonnegative(),
+  /** Another host has ended this lease. */
+  fencedBy: z.string().optional(),
+  /** The host has left by itself, and runs nothing. */
+  hasLeft: z.boolean(),
+  isCordoned: z.boolean(),
+  arch: z.string(),
+  kernel: z.string(),
+  /** What decides which snapshots it can restore, in the words of its engine. */
+  abilities: z.unknown(),
+  room: z.strictObject({
+    memoryTotalBytes: z.number(),
+    memoryFreeBytes: z.number(),
+    diskTotalBytes: z.number(),
+    diskFreeBytes: z.number(),
+    cpus: z.number(),
+  }),
+  load: z.strictObject({ running: z.int(), sandboxes: z.int(), cpu: z.number() }),
+})
+
+export type HostRecord = z.output<typeof hostRecordSchema>
+
+/** What a host says of itself, without what its lease says. */
+export type HostDescription = Omit<HostRecord, 'epoch' | 'renewals' | 'fencedBy' | 'hasLeft'>
+
+export function encodeHost(record: HostRecord): string {
+  return JSON.stringify(record)
+}
+
+/** Undefined for a record that this version cannot read. */
+export function decodeHost(value: Uint8Array | string): HostRecord | undefined {
+  try {
+    const text = typeof value === 'string' ? value : Buffer.from(value).toString()
+    return hostRecordSchema.parse(JSON.parse(text))
+  } catch {
+    return undefined
+  }
+}

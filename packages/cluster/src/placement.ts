@@ -1,0 +1,52 @@
+import type { HostRecord } from './host-record.ts'
+
+export interface Candidate {
+  readonly record: HostRecord
+  /** Why the host cannot take the sandbox; undefined when it can. */
+  readonly problem: string | undefined
+}
+
+export interface PlacementRequest {
+  readonly memoryBytes: number
+  /** The host that is asked. It is chosen unless another one has clearly more room. */
+  readonly preferred: string
+  /** Undefined when the host can restore the snapshot, or when there is none. */
+  readonly problemOf: (record: HostRecord) => string | undefined
+}
+
+/** A host is worth a hop when it has this many times as much free memory. */
+const CLEARLY_MORE = 4
+/** Free memory below which a host is full, as a part of all. */
+const FULL = 0.05
+
+/** The host for a sandbox, and why the others cannot take it. `hosts` are those that are alive. */
+export function chooseHost(
+  hosts: readonly HostRecord[],
+  request: PlacementRequest,
+): { chosen: HostRecord | undefined; candidates: readonly Candidate[] } {
+  const candidates = hosts.map((record) => ({ record, problem: problemOf(record, request) }))
+  const fit = candidates.flatMap(({ record, problem }) => (problem === undefined ? [record] : []))
+  const best = fit.reduce<HostRecord | undefined>(
+    (most, host) => (most === undefined || freeBytes(host) > freeBytes(most) ? host : most),
+    undefined,
+  )
+  const preferred = fit.find(({ id }) => id === request.preferred)
+  const isFine =
+    preferred !== undefined && best !== undefined && freeBytes(preferred) * CLEARLY_MORE >= freeBytes(best)
+  return { chosen: isFine ? preferred : best, candidates }
+}
+
+function problemOf(
+  record: HostRecord,
+  { memoryBytes, problemOf: problemOfSnapshot }: PlacementRequest,
+): string | undefined {
+  if (record.isCordoned) return 'it is cordoned'
+  const { memoryFreeBytes, memoryTotalBytes } = record.room
+  if (memoryTotalBytes < memoryBytes) return 'it has less memory than the sandbox may use'
+  if (memoryFreeBytes < memoryTotalBytes * FULL) return 'it has no free memory'
+  return problemOfSnapshot(record)
+}
+
+function freeBytes({ room }: HostRecord): number {
+  return room.memoryFreeBytes
+}

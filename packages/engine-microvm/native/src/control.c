@@ -1,0 +1,147 @@
+#include "control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/random.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/timex.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "link.h"
+
+#define CGROUP "/sys/fs/cgroup/sandbox"
+#define SEED_MAX 256
+
+static int write_text(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd == -1)
+        return -1;
+    ssize_t written = write(fd, text, strlen(text));
+    close(fd);
+    return written == -1 ? -1 : 0;
+}
+
+static long long read_number(const char *path, const char *key)
+{
+    char text[1024];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd == -1)
+        return 0;
+    ssize_t count = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (count <= 0)
+        return 0;
+    text[count] = 0;
+    const char *at = key ? strstr(text, key) : text;
+    return at ? atoll(at + (key ? strlen(key) : 0)) : 0;
+}
+
+void make_cgroup(void)
+{
+    write_text("/sys/fs/cgroup/cgroup.subtree_control", "+memory +pids");
+    mkdir(CGROUP, 0755);
+}
+
+void join_cgroup(void)
+{
+    write_text(CGROUP "/cgroup.procs", "0");
+}
+
+static void answer(const char *format, ...)
+{
+    char text[512];
+    va_list list;
+    va_start(list, format);
+    int length = vsnprintf(text, sizeof(text), format, list);
+    va_end(list);
+    link_send(FRAME_CONTROL, 0, text, (size_t)length);
+}
+
+static void answer_outcome(int outcome)
+{
+    if (outcome == 0)
+        answer("ok");
+    else
+        answer("error %s", strerror(errno));
+}
+
+/* Mixes bytes of the host into the kernel's generator and makes it use them at once. */
+static int seed(const char *hex)
+{
+    struct {
+        struct rand_pool_info info;
+        unsigned char bytes[SEED_MAX];
+    } pool;
+    size_t count = strlen(hex) / 2;
+    if (count > SEED_MAX)
+        count = SEED_MAX;
+    for (size_t i = 0; i < count; i++) {
+        unsigned int byte;
+        if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
+            return errno = EINVAL, -1;
+        pool.bytes[i] = (unsigned char)byte;
+    }
+    pool.info.entropy_count = (int)count * 8;
+    pool.info.buf_size = (int)count;
+    int fd = open("/dev/random", O_WRONLY | O_CLOEXEC);
+    if (fd == -1)
+        return -1;
+    int outcome = ioctl(fd, RNDADDENTROPY, &pool);
+    if (outcome == 0)
+        outcome = ioctl(fd, RNDRESEEDCRNG);
+    close(fd);
+    return outcome;
+}
+
+static int set_time(long long ns)
+{
+    struct timespec now = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    return clock_settime(CLOCK_REALTIME, &now);
+}
+
+static int set_limits(const char *text)
+{
+    long long memory, pids;
+    if (sscanf(text, "%lld %lld", &memory, &pids) != 2)
+        return errno = EINVAL, -1;
+    char value[32];
+    snprintf(value, sizeof(value), "%lld", memory);
+    if (write_text(CGROUP "/memory.max", value) == -1)
+        return -1;
+    snprintf(value, sizeof(value), "%lld", pids);
+    return write_text(CGROUP "/pids.max", value);
+}
+
+void answer_control(const char *command, size_t length)
+{
+    char text[1024];
+    if (length >= sizeof(text)) {
+        answer("error too long");
+        return;
+    }
+    memcpy(text, command, length);
+    text[length] = 0;
+    if (strncmp(text, "time ", 5) == 0)
+        answer_outcome(set_time(atoll(text + 5)));
+    else if (strncmp(text, "seed ", 5) == 0)
+        answer_outcome(seed(text + 5));
+    else if (strncmp(text, "hostname ", 9) == 0)
+        answer_outcome(sethostname(text + 9, strlen(text + 9)));
+    else if (strncmp(text, "limits ", 7) == 0)
+        answer_outcome(set_limits(text + 7));
+    else if (strcmp(text, "sync") == 0) {
+        sync();
+        answer("ok");
+    } else if (strcmp(text, "usage") == 0)
+        answer("ok %lld %lld %lld", read_number(CGROUP "/memory.current", NULL), read_number(CGROUP "/pids.current", NULL),
+               read_number(CGROUP "/memory.events", "oom_kill "));
+    else
+        answer("error unknown command");
+}

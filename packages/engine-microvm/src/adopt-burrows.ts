@@ -1,0 +1,92 @@
+import { existsSync } from 'node:fs'
+import { readdir, rm } from 'node:fs/promises'
+import { isBurrowId, newSnapshotId } from '@dormouse/contracts'
+import type { AdoptedBurrows, LostBurrow } from '@dormouse/engine'
+import { BurrowCgroup, isAlive } from '@dormouse/engine-linux/for-engines'
+import { findRecord, findSaveIntent, type MicrovmRecord } from './burrow/burrow-record.ts'
+import type { LaunchedQemu } from './burrow/launch-qemu.ts'
+import { MicrovmBurrow } from './burrow/microvm-burrow.ts'
+import { removeBurrow } from './burrow/remove-burrow.ts'
+import { GuestLink } from './link/guest-link.ts'
+import type { MicrovmHost } from './microvm-host.ts'
+import { connectSocket } from './qemu/connect-socket.ts'
+import { QmpClient } from './qemu/qmp-client.ts'
+import { writeSnapshot } from './snapshot/take-snapshot.ts'
+
+/** Takes over machines that run, and removes those that do not. */
+export async function adoptBurrows(
+  host: MicrovmHost,
+): Promise<Pick<AdoptedBurrows, 'lost'> & { burrows: MicrovmBurrow[] }> {
+  const burrows: MicrovmBurrow[] = []
+  const lost: LostBurrow[] = []
+  for (const id of (await readdir(host.layout.burrowsDir)).filter(isBurrowId)) {
+    const paths = host.layout.burrow(id)
+    const record = await findRecord(paths.record)
+    if (record === undefined || record.state !== 'ready' || record.first === undefined) {
+      await removeBurrow(host, paths, record?.first)
+      continue
+    }
+    const intent = await findSaveIntent(paths.saving)
+    if (intent !== undefined && existsSync(host.layout.snapshot(intent.snapshotId).manifest)) {
+      await removeBurrow(host, paths, record.first)
+      lost.push({ id, sandboxId: record.sandboxId, end: { reason: 'stored', snapshotId: intent.snapshotId } })
+      continue
+    }
+    const adopted = await adopt(host, record, intent?.wasFrozen === false).catch((error: unknown) => {
+      host.failures.report('adoption', error, { burrowId: id }, 'a virtual machine was not adopted')
+      return undefined
+    })
+    if (adopted !== undefined) burrows.push(adopted)
+    else lost.push(await saveLost(host, record))
+    await rm(paths.saving, { force: true })
+  }
+  return { burrows, lost }
+}
+
+/** Undefined when the machine has ended. `mustRun`: the last server stopped it for a snapshot that is not finished. */
+async function adopt(
+  host: MicrovmHost,
+  record: MicrovmRecord,
+  mustRun: boolean,
+): Promise<MicrovmBurrow | undefined> {
+  const { first } = record
+  const paths = host.layout.burrow(record.id)
+  if (first === undefined || !(await isAlive(first))) return undefined
+  const qmp = await QmpClient.over(await connectSocket(paths.qmp))
+  const link = GuestLink.over(await connectSocket(paths.link))
+  const cgroup = new BurrowCgroup(host.hierarchies, paths.cgroup)
+  const qemu: LaunchedQemu = { first, qmp, link, cgroup }
+  const burrow = new MicrovmBurrow(host, paths, record, qemu)
+  const { status } = (await qmp.execute('query-status')) as { status?: string }
+  burrow.isFrozen = status !== 'running'
+  if (burrow.isFrozen && mustRun) await burrow.thaw()
+  burrow.guest.isHeld = burrow.isFrozen
+  // A frozen guest answers when it runs again.
+  const greeted = link.greet(burrow.isFrozen ? 2 ** 31 - 1 : undefined)
+  if (burrow.isFrozen) greeted.catch(() => {})
+  else await greeted
+  return burrow
+}
+
+/** The files of a machine that ended while no server watched. */
+async function saveLost(host: MicrovmHost, record: MicrovmRecord): Promise<LostBurrow> {
+  const { id, sandboxId, first } = record
+  const paths = host.layout.burrow(id)
+  const lost = { id, sandboxId, end: { reason: 'killed' } } as const
+  try {
+    const snapshotId = newSnapshotId()
+    const target = host.layout.snapshot(snapshotId).dir
+    const burrow = { record, paths, sandboxId } as MicrovmBurrow
+    await writeSnapshot(burrow, { id: snapshotId, kind: 'files', target, endsAfter: true })
+    await removeBurrow(host, paths, first)
+    return { ...lost, filesSnapshotId: snapshotId }
+  } catch (error) {
+    host.failures.report(
+      'adoption',
+      error,
+      { burrowId: id },
+      'the files of a lost virtual machine were not saved',
+    )
+    return lost
+  }
+}

@@ -1,0 +1,297 @@
+import { readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  type BurrowLimits,
+  type BurrowLimitsInput,
+  burrowLimitsSchema,
+  DormouseError,
+  parseInput,
+  type SnapshotId,
+} from '@dormouse/contracts'
+import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate, OpenEnd } from '@dormouse/engine'
+import { envSchema, type FirstProcess, isAlive, waitForEnd } from '@dormouse/engine-linux/for-engines'
+import { AgentClient } from '@dormouse/guest'
+import type { MicrovmBurrowPaths } from '../host/microvm-layout.ts'
+import type { MicrovmHost } from '../microvm-host.ts'
+import { type MicrovmRecord, writeRecord } from './burrow-record.ts'
+import { connectToPort } from './connect-port.ts'
+import { guestMemoryBytes, hostLimits } from './host-limits.ts'
+import type { LaunchedQemu } from './launch-qemu.ts'
+import { removeBurrow } from './remove-burrow.ts'
+
+/** A machine whose agent has ended turns itself off at once. */
+const TURN_OFF_MS = 5_000
+const USAGE_TIMEOUT_MS = 1_000
+
+/** A virtual machine with its QEMU, disks and agent. */
+export class MicrovmBurrow implements Burrow {
+  readonly id
+  readonly sandboxId
+  readonly template
+  readonly isolation = 'microvm'
+  readonly createdAt
+  readonly guest: AgentClient
+  readonly ended: Promise<BurrowEnd>
+  readonly first: FirstProcess
+  readonly paths: MicrovmBurrowPaths
+  readonly #host: MicrovmHost
+  readonly #qemu: LaunchedQemu
+  record: MicrovmRecord
+  isFrozen = false
+  #lastPids = 2
+  #lastOomKills = 0
+  #isReleased = false
+  #hasEnded = false
+  #isSaving = false
+  #saved: Promise<void> = Promise.resolve()
+  #endSaving: () => void = () => {}
+  #destroying: Promise<void> | undefined
+  #end: (end: BurrowEnd) => void = () => {}
+
+  constructor(host: MicrovmHost, paths: MicrovmBurrowPaths, record: MicrovmRecord, qemu: LaunchedQemu) {
+    this.#host = host
+    this.#qemu = qemu
+    this.paths = paths
+    this.record = record
+    this.id = record.id
+    this.sandboxId = record.sandboxId
+    this.template = record.base.template
+    this.createdAt = new Date(record.createdAt)
+    this.first = qemu.first
+    this.ended = new Promise((resolve) => {
+      this.#end = (end) => {
+        this.#hasEnded = true
+        resolve(end)
+      }
+    })
+    this.guest = new AgentClient({
+      connect: () => qemu.link.open('agent'),
+      connectPort: (port, options) => connectToPort(qemu.link, port, options),
+      onDisconnect: () => this.#checkEnd(),
+      onUnreachable: () => this.#checkEnd(),
+    })
+    void qemu.qmp.closed.then(() => this.#checkEnd())
+  }
+
+  get limits(): BurrowLimits {
+    return this.record.limits
+  }
+
+  get qmp() {
+    return this.#qemu.qmp
+  }
+
+  get link() {
+    return this.#qemu.link
+  }
+
+  async publish(): Promise<void> {
+    await this.#update({ state: 'ready' })
+  }
+
+  async setLimits(input: BurrowLimitsInput): Promise<void> {
+    const limits = parseInput(burrowLimitsSchema, { ...this.limits, ...input }, 'limits')
+    refuseLimits(limits, this.record)
+    await this.applyLimits(limits)
+    await this.#update({ limits })
+  }
+
+  /** Tells the guest's kernel, and the host's. */
+  async applyLimits(limits: BurrowLimits): Promise<void> {
+    const { machine } = this.record.base
+    await this.#qemu.cgroup.apply(hostLimits(limits, machine))
+    if (!this.isFrozen) await this.link.control(`limits ${guestMemoryBytes(limits, machine)} ${limits.pids}`)
+  }
+
+  async addEnv(env: Readonly<Record<string, string>>): Promise<void> {
+    const checked = parseInput(envSchema, env, 'env')
+    await this.guest.configure({ sandboxId: this.sandboxId, env: checked })
+  }
+
+  async usage(): Promise<BurrowUsage> {
+    const outside = await this.#qemu.cgroup.usage()
+    await this.#askGuest()
+    return { ...outside, pids: this.#lastPids, oomKills: this.#lastOomKills }
+  }
+
+  /** The guest may be stopped or hostile: then the last numbers stand. */
+  async #askGuest(): Promise<void> {
+    if (this.isFrozen || this.#isSaving || this.#hasEnded) return
+    const late = sleep(USAGE_TIMEOUT_MS, undefined, { ref: false })
+    const answer = await Promise.race([this.link.control('usage').catch(() => undefined), late])
+    const [, pids, kills] = (typeof answer === 'string' ? answer : '').split(' ').map(Number)
+    if (pids === undefined || kills === undefined || !Number.isFinite(pids + kills)) return
+    this.#lastPids = Math.max(1, pids)
+    this.#lastOomKills = Math.max(this.#lastOomKills, kills)
+  }
+
+  async waitsForMemory(): Promise<boolean> {
+    return false
+  }
+
+  withHeadroom<Value>(work: () => Promise<Value>): Promise<Value> {
+    return work()
+  }
+
+  anonymousBytes(): Promise<number> {
+    return this.#qemu.cgroup.anonymousBytes()
+  }
+
+  /** The guest sees the size of its own disk. */
+  showDisk(): void {}
+
+  async writtenSoFar(): Promise<number> {
+    const text = await readFile(`/proc/${this.first.pid}/io`, 'utf8').catch(() => '')
+    return Number(/^write_bytes: (\d+)$/m.exec(text)?.[1] ?? 0)
+  }
+
+  async memory(): Promise<BurrowMemory | undefined> {
+    const text = await readFile(`/proc/${this.first.pid}/smaps_rollup`, 'utf8').catch(() => '')
+    if (text === '') return undefined
+    const of = (name: string) =>
+      Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(text)?.[1] ?? 0) * 1024
+    return {
+      privateBytes: of('Private_Dirty') + of('Private_Clean'),
+      sharedBytes: of('Shared_Clean') + of('Shared_Dirty'),
+      proportionalBytes: of('Pss'),
+      copied: [],
+    }
+  }
+
+  async freeze(): Promise<void> {
+    this.guest.isHeld = true
+    await this.qmp.execute('stop')
+    this.isFrozen = true
+  }
+
+  async thaw(): Promise<void> {
+    await this.qmp.execute('cont')
+    this.isFrozen = false
+    this.guest.isHeld = false
+  }
+
+  async openGate(): Promise<Gate> {
+    throw new DormouseError('host_unsupported', 'Sandboxes in virtual machines have no network yet.')
+  }
+
+  /** Connections to the outside end with the QEMU that made them. */
+  takeEnds(): readonly OpenEnd[] {
+    return []
+  }
+
+  /** Before a snapshot. Post: the guest stands still until `resumeAfterFailedSave` or `endAfterSnapshot`. */
+  async beginSaving({ mayHaveEnded = false } = {}): Promise<{ wasFrozen: boolean }> {
+    if (this.#destroying !== undefined || (this.#hasEnded && !mayHaveEnded))
+      throw new DormouseError('burrow_ended', 'This burrow has ended.')
+    if (this.#isSaving)
+      throw new DormouseError('conflict', 'A snapshot of this sandbox is being taken already.')
+    this.#isSaving = true
+    this.#saved = new Promise((resolve) => {
+      this.#endSaving = resolve
+    })
+    const wasFrozen = this.isFrozen
+    try {
+      if (!this.#hasEnded && !wasFrozen) await this.freeze()
+    } catch (error) {
+      this.#finishSaving()
+      throw error
+    }
+    return { wasFrozen }
+  }
+
+  /** After a snapshot that failed, or one of files: the guest continues as before. */
+  async resumeAfterFailedSave({ wasFrozen }: { wasFrozen: boolean }): Promise<void> {
+    if (!wasFrozen && !this.#hasEnded) await this.thaw().catch(() => this.#checkEnd())
+    this.#finishSaving()
+  }
+
+  /** After a snapshot that is on disk. */
+  async endAfterSnapshot(snapshotId: SnapshotId): Promise<void> {
+    this.#destroying = removeBurrow(this.#host, this.paths, this.first)
+    try {
+      await this.#destroying
+    } finally {
+      this.guest.close(
+        new DormouseError('burrow_ended', 'The sandbox was put to sleep.', { details: { snapshotId } }),
+      )
+      this.#disconnect()
+      this.#end({ reason: 'stored', snapshotId })
+      this.#finishSaving()
+    }
+  }
+
+  async destroy(): Promise<void> {
+    await this.#saved
+    this.#destroying ??= this.#destroy().catch((error: unknown) => {
+      this.#destroying = undefined
+      throw error
+    })
+    return this.#destroying
+  }
+
+  release(): void {
+    this.#isReleased = true
+    this.guest.close()
+    this.#disconnect()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.destroy()
+  }
+
+  async #destroy(): Promise<void> {
+    this.guest.close(new DormouseError('burrow_ended', 'The burrow was destroyed.'))
+    await removeBurrow(this.#host, this.paths, this.first)
+    this.#disconnect()
+    this.#end({ reason: 'destroyed' })
+  }
+
+  #disconnect(): void {
+    this.link.close()
+    this.qmp.close()
+  }
+
+  #finishSaving(): void {
+    this.#isSaving = false
+    this.#endSaving()
+  }
+
+  async #update(change: Partial<MicrovmRecord>): Promise<void> {
+    this.record = { ...this.record, ...change }
+    await writeRecord(this.paths.record, this.record)
+  }
+
+  async #checkEnd(): Promise<void> {
+    const isOver = () =>
+      this.#isReleased || this.#hasEnded || this.#destroying !== undefined || this.#isSaving
+    if (isOver()) return
+    const { agentEnd } = this.link
+    if (!(await waitForEnd(this.first, agentEnd === undefined ? 200 : TURN_OFF_MS))) {
+      // The agent has ended, but the machine does not turn itself off.
+      if (agentEnd === undefined) return
+      process.kill(this.first.pid, 'SIGKILL')
+      await waitForEnd(this.first, TURN_OFF_MS)
+    }
+    if (isOver() || (await isAlive(this.first))) return
+    const end: BurrowEnd = agentEnd ? { reason: 'agent_ended', ...agentEnd } : { reason: 'killed' }
+    const why = agentEnd ? 'The agent of the sandbox ended.' : 'The virtual machine of the sandbox ended.'
+    this.guest.close(new DormouseError('burrow_ended', why, { details: { ...end } }))
+    this.#disconnect()
+    this.#end(end)
+  }
+}
+
+/** Throws for limits that this burrow cannot have. */
+export function refuseLimits(limits: BurrowLimits, { base }: Pick<MicrovmRecord, 'base'>): void {
+  if (limits.atMemoryLimit === 'pause')
+    throw new DormouseError('isolation_unsupported', 'A virtual machine cannot wait at its memory limit.', {
+      details: { field: 'atMemoryLimit' },
+    })
+  const most = base.machine.memoryBytes
+  if (limits.memoryBytes > most)
+    throw new DormouseError(
+      'isolation_unsupported',
+      `This virtual machine has memory for a limit of at most ${most} bytes.`,
+      { details: { field: 'memoryBytes' } },
+    )
+}

@@ -1,0 +1,14 @@
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { MicrovmBurrowPaths } from '../host/microvm-layout.ts'
+
+const BLOCK_BYTES = 512
+
+/** What this burrow and those before it wrote: its disk, and the disks below it that are not the template's root. */
+export async function writtenBytes({ disk, disks }: MicrovmBurrowPaths): Promise<number> {
+  const names = await readdir(disks).catch(() => [])
+  const found = await Promise.all(
+    [disk, ...names.map((name) => join(disks, name))].map((path) => stat(path).catch(() => undefined)),
+  )
+  return found.reduce((sum, one) => sum + (one?.blocks ?? 0) * BLOCK_BYTES, 0)
+}

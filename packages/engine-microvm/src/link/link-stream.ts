@@ -1,0 +1,95 @@
+import { Duplex } from 'node:stream'
+import { FRAME_MAX_BYTES, FrameType, WINDOW_BYTES } from './link-codec.ts'
+
+interface LinkStreamOptions {
+  readonly send: (type: number, payload?: Uint8Array) => void
+  readonly onClose: () => void
+}
+
+/** One connection to a program of the guest. Each side waits for the other to read. */
+export class LinkStream extends Duplex {
+  readonly #send: LinkStreamOptions['send']
+  readonly #onClose: () => void
+  /** What the guest still accepts, and what it may still send. */
+  #credit = WINDOW_BYTES
+  #window = WINDOW_BYTES
+  #unread = 0
+  #waiting: { chunk: Buffer; done: (error?: Error | null) => void } | undefined
+  #isOver = false
+
+  constructor({ send, onClose }: LinkStreamOptions) {
+    super({ allowHalfOpen: true, readableHighWaterMark: 64 * 1024, writableHighWaterMark: 64 * 1024 })
+    this.#send = send
+    this.#onClose = onClose
+  }
+
+  /** Bytes from the guest. Throws when it sends more than it may. */
+  receive(payload: Buffer): void {
+    this.#window -= payload.length
+    if (this.#window < 0) throw new Error('the guest sent more than its window allows')
+    this.#unread += payload.length
+    if (this.push(payload)) this.#giveCredit()
+  }
+
+  receiveEnd(): void {
+    this.push(null)
+  }
+
+  receiveCredit(bytes: number): void {
+    this.#credit = Math.min(WINDOW_BYTES, this.#credit + bytes)
+    this.#flush()
+  }
+
+  /** The guest, or the end of the link, has ended it. */
+  fail(error: Error): void {
+    this.#isOver = true
+    this.destroy(error)
+  }
+
+  override _read(): void {
+    this.#giveCredit()
+  }
+
+  override _write(chunk: Buffer, _encoding: string, done: (error?: Error | null) => void): void {
+    this.#waiting = { chunk, done }
+    this.#flush()
+  }
+
+  override _final(done: (error?: Error | null) => void): void {
+    if (!this.#isOver) this.#send(FrameType.end)
+    done()
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    const hasEnded = this.readableEnded && this.writableFinished
+    if (!this.#isOver && !hasEnded) this.#send(FrameType.reset)
+    this.#isOver = true
+    this.#onClose()
+    this.#waiting?.done(error ?? new Error('the connection has ended'))
+    this.#waiting = undefined
+    done(error)
+  }
+
+  #giveCredit(): void {
+    if (this.#unread === 0 || this.#isOver) return
+    const credit = Buffer.alloc(4)
+    credit.writeUInt32BE(this.#unread)
+    this.#window += this.#unread
+    this.#unread = 0
+    this.#send(FrameType.credit, credit)
+  }
+
+  #flush(): void {
+    while (this.#waiting !== undefined && this.#credit > 0) {
+      const { chunk, done } = this.#waiting
+      const part = chunk.subarray(0, Math.min(this.#credit, FRAME_MAX_BYTES))
+      this.#credit -= part.length
+      this.#send(FrameType.data, part)
+      if (part.length < chunk.length) this.#waiting = { chunk: chunk.subarray(part.length), done }
+      else {
+        this.#waiting = undefined
+        done()
+      }
+    }
+  }
+}

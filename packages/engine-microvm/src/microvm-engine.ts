@@ -1,0 +1,328 @@
+import { mkdir, realpath } from 'node:fs/promises'
+import {
+  DormouseError,
+  type Isolation,
+  parseInput,
+  type SnapshotId,
+  type VolumeId,
+} from '@dormouse/contracts'
+import type {
+  AdoptedBurrows,
+  Burrow,
+  CheckPartOptions,
+  CreateBurrow,
+  Engine,
+  EngineCapabilities,
+  EngineFailureKind,
+  ForkedBurrow,
+  ForkOptions,
+  ImportedImage,
+  Measurement,
+  PartCheck,
+  RestoreOptions,
+  SavedBurrow,
+  Snapshot,
+  SnapshotFiles,
+  SnapshotOptions,
+  StorageReport,
+  StoredPart,
+  VolumeFiles,
+} from '@dormouse/engine'
+import { capabilitiesIn, ofIsolation } from '@dormouse/engine'
+import { createSchema, getTemplate, type ParentCgroup } from '@dormouse/engine-linux/for-engines'
+import { adoptBurrows } from './adopt-burrows.ts'
+import { machineMemoryBytes } from './burrow/host-limits.ts'
+import { MicrovmBurrow } from './burrow/microvm-burrow.ts'
+import { writtenBytes } from './burrow/written-bytes.ts'
+import type { MicrovmHost } from './microvm-host.ts'
+import { type MicrovmEngineOptions, openHost } from './open-host.ts'
+import { BootedTemplates } from './snapshot/booted-template.ts'
+import { type Introduction, makeBurrow } from './snapshot/make-burrow.ts'
+import { checkChildren, continueSaved, makeChildren, saveBurrow } from './snapshot/save-burrow.ts'
+import { describeSnapshot, MicrovmSnapshotStore } from './snapshot/snapshot-store.ts'
+
+interface MicrovmEngineParts {
+  readonly host: MicrovmHost
+  readonly parent: ParentCgroup
+  readonly options: MicrovmEngineOptions
+}
+
+/** Burrows that are virtual machines: QEMU with KVM where it works, and otherwise with emulation. */
+export class MicrovmEngine implements Engine {
+  readonly name = 'microvm'
+  readonly isolations = ['microvm'] as const
+  readonly capabilities: EngineCapabilities
+  readonly #host: MicrovmHost
+  readonly #parent: ParentCgroup
+  readonly #options: MicrovmEngineOptions
+  readonly #templates: BootedTemplates
+  readonly #store: MicrovmSnapshotStore
+  readonly #burrows = new Set<MicrovmBurrow>()
+  /** The files of a burrow that has ended by itself can still be saved. */
+  readonly #known = new WeakSet<MicrovmBurrow>()
+
+  private constructor({ host, parent, options }: MicrovmEngineParts) {
+    this.#host = host
+    this.#parent = parent
+    this.#options = options
+    this.#templates = new BootedTemplates(host)
+    this.#store = new MicrovmSnapshotStore(host)
+    this.capabilities = {
+      snapshot: true,
+      adopt: true,
+      limits: { memory: true, cpu: true, pids: true },
+      network: false,
+      volumes: false,
+      timers: false,
+      snapshotFiles: false,
+      images: false,
+      waitsAtMemoryLimit: false,
+    }
+  }
+
+  /** Throws `isolation_unavailable` when QEMU or the guest's kernel is not installed. */
+  static async open(options: MicrovmEngineOptions): Promise<MicrovmEngine> {
+    const { dataDir, stateDir = dataDir } = options
+    await mkdir(stateDir, { recursive: true, mode: 0o711 })
+    const paths = { dataDir: await realpath(dataDir), stateDir: await realpath(stateDir) }
+    return new MicrovmEngine({
+      ...(await openHost({ ...options, ...paths })),
+      options: { ...options, ...paths },
+    })
+  }
+
+  /** Whether guests run on KVM or under emulation, and why not on KVM. */
+  get accelerator(): { readonly name: 'kvm' | 'tcg'; readonly whyNotKvm?: string } {
+    const { accelerator, whyNotKvm } = this.#host.qemu
+    return { name: accelerator, ...(whyNotKvm && { whyNotKvm }) }
+  }
+
+  get failures(): ReadonlyMap<EngineFailureKind, number> {
+    return this.#host.failures.counts
+  }
+
+  capabilitiesOf(isolation: Isolation): EngineCapabilities {
+    return capabilitiesIn(this, isolation)
+  }
+
+  isolationOf(snapshotId: SnapshotId): 'microvm' | undefined {
+    return this.#store.has(snapshotId) ? 'microvm' : undefined
+  }
+
+  async createBurrow(input: CreateBurrow, signal?: AbortSignal): Promise<Burrow> {
+    const { user, env, limits, volumes, ...request } = parseInput(
+      createSchema,
+      ofIsolation(this, input),
+      'burrow',
+    )
+    if (volumes.length > 0) throw withoutVolumes()
+    const template = await getTemplate(this.#options.dataDir, request.template)
+    const memoryBytes = machineMemoryBytes(limits.memoryBytes)
+    const { base, paths } = await this.#templates.get({
+      template,
+      memoryBytes,
+      preload: this.#preload(template),
+    })
+    const introduction = { sandboxId: request.sandboxId, reason: 'create' as const, reseed: true, user, env }
+    const make = { base, source: paths, isBoot: false, limits, introduction, signal }
+    return this.#hold(await makeBurrow(this.#host, make))
+  }
+
+  /** Makes sure that sandboxes of a template start from a snapshot of it. */
+  async prepareTemplate(name: string, memoryBytes: number): Promise<void> {
+    const template = await getTemplate(this.#options.dataDir, name)
+    const size = machineMemoryBytes(memoryBytes)
+    await this.#templates.get({ template, memoryBytes: size, preload: this.#preload(template) })
+  }
+
+  /** Nothing: the changed pages are found when the machine stands still, in milliseconds. */
+  async prepareSnapshot(): Promise<void> {}
+
+  async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<SavedBurrow> {
+    const { kind = 'full', leave, limitRestore = (_id, restore) => restore() } = options
+    const own = this.#own(burrow, options)
+    const { manifest } = await saveBurrow(this.#host, own, options)
+    const snapshot = describeSnapshot(manifest)
+    if (leave === 'gone') return { snapshot }
+    if (kind === 'files') return { snapshot, burrow }
+    try {
+      const next = await limitRestore(burrow.sandboxId, () => continueSaved(this.#host, manifest, leave))
+      return { snapshot, burrow: this.#hold(next) }
+    } catch (resumeError) {
+      return { snapshot, resumeError }
+    }
+  }
+
+  async restore(snapshotId: SnapshotId, options: RestoreOptions): Promise<Burrow> {
+    const { sandboxId, of, reason = 'resume', reseed = true, signal } = options
+    if ((options.volumes ?? []).length > 0) throw withoutVolumes()
+    const manifest = await this.#store.getUsable(snapshotId, of)
+    const { user, env, limits } = parseInput(
+      createSchema,
+      {
+        sandboxId,
+        template: manifest.base.template,
+        limits: { ...manifest.limits, ...options.limits },
+        ...(options.user && { user: options.user }),
+        ...(options.env && { env: options.env }),
+      },
+      'restore',
+    )
+    const isBoot = manifest.kind === 'files'
+    const introduction: Introduction = { sandboxId, reason, reseed, env, ...(isBoot && { user }) }
+    const source = this.#host.layout.snapshot(snapshotId)
+    const make = { base: manifest.base, source, isBoot, parent: snapshotId, limits, introduction, signal }
+    return this.#hold(await makeBurrow(this.#host, make))
+  }
+
+  async fork(burrow: Burrow, options: ForkOptions): Promise<ForkedBurrow> {
+    checkChildren(options)
+    const { limitRestore = (_id, restore) => restore(), onParent, signal } = options
+    const own = this.#own(burrow)
+    const { manifest, wasFrozen } = await saveBurrow(this.#host, own, {
+      leave: 'running',
+      ...(signal && { signal }),
+    })
+    const snapshot = describeSnapshot(manifest)
+    const resume = () => continueSaved(this.#host, manifest, wasFrozen ? 'frozen' : 'running')
+    const resumed = await limitRestore(burrow.sandboxId, resume).catch((resumeError: unknown) => ({
+      resumeError,
+    }))
+    if ('resumeError' in resumed) return { snapshot, children: [], resumeError: resumed.resumeError }
+    const parent = this.#hold(resumed)
+    onParent?.({ burrow: parent, snapshot })
+    const children = await makeChildren(this.#host, manifest, options)
+    return { snapshot, parent, children: children.map((child) => this.#hold(child)) }
+  }
+
+  async rollback(burrow: Burrow, snapshotId: SnapshotId): Promise<Burrow> {
+    const own = this.#own(burrow)
+    const { sandboxId, limits } = own
+    await this.#store.getUsable(snapshotId, sandboxId)
+    await own.destroy()
+    return this.restore(snapshotId, { sandboxId, limits, reason: 'rollback' })
+  }
+
+  listSnapshots({ except }: { except?: ReadonlySet<SnapshotId> } = {}): Promise<readonly Snapshot[]> {
+    return this.#store.list(except)
+  }
+
+  async getSnapshot(snapshotId: SnapshotId): Promise<Snapshot> {
+    return describeSnapshot(await this.#store.get(snapshotId))
+  }
+
+  snapshotFiles(): SnapshotFiles {
+    const refuse = () => {
+      throw new DormouseError(
+        'isolation_unsupported',
+        'The files of this snapshot are on the disk of a virtual machine.',
+      )
+    }
+    return { open: async () => refuse(), stat: async () => refuse(), list: () => refuse() }
+  }
+
+  async importImage(): Promise<ImportedImage> {
+    throw new DormouseError('isolation_unsupported', 'Container images run with isolation `process` only.')
+  }
+
+  /** Every snapshot is on disk when it exists. */
+  async syncSnapshot(): Promise<void> {}
+
+  async createVolume(): Promise<void> {
+    throw withoutVolumes()
+  }
+
+  async cloneVolume(): Promise<void> {
+    throw withoutVolumes()
+  }
+
+  volumeFiles(): VolumeFiles {
+    throw withoutVolumes()
+  }
+
+  async deleteVolume(_volumeId: VolumeId): Promise<void> {}
+
+  async listVolumes(): Promise<readonly VolumeId[]> {
+    return []
+  }
+
+  async measureVolume(volumeId: VolumeId): Promise<Measurement> {
+    throw new DormouseError('not_found', `There is no volume ${volumeId}.`)
+  }
+
+  storage(): Promise<StorageReport> {
+    return this.#store.storage()
+  }
+
+  async listParts(snapshotId?: SnapshotId): Promise<readonly StoredPart[]> {
+    const ids =
+      snapshotId === undefined
+        ? (await this.#store.list()).map(({ id }) => id)
+        : [(await this.#store.get(snapshotId)).id]
+    return ids.map((id) => ({ key: `microvm/${id}`, kind: 'memory', snapshots: [id], templates: [] }))
+  }
+
+  async checkPart(part: StoredPart, { signal }: CheckPartOptions): Promise<PartCheck> {
+    signal?.throwIfAborted()
+    const [id] = part.snapshots
+    if (id === undefined) return { readBytes: 0 }
+    try {
+      return { readBytes: await this.#store.verify(id) }
+    } catch (error) {
+      return { readBytes: 0, damage: (error as Error).message }
+    }
+  }
+
+  async verifySnapshot(snapshotId: SnapshotId): Promise<void> {
+    await this.#store.verify(snapshotId)
+  }
+
+  measureWritten(burrow: Burrow): Measurement {
+    const { paths } = this.#own(burrow)
+    // Files are inside the disk, so only bytes are known.
+    const measure = async () => ({ bytes: await writtenBytes(paths), files: 0, isWhole: true })
+    return { advance: measure, [Symbol.dispose]() {} }
+  }
+
+  async deleteSnapshot(snapshotId: SnapshotId): Promise<void> {
+    await this.#store.delete(snapshotId)
+  }
+
+  async adoptBurrows(): Promise<AdoptedBurrows> {
+    const { burrows, lost } = await adoptBurrows(this.#host)
+    for (const burrow of burrows) this.#hold(burrow)
+    await this.#store.removeLeftovers()
+    return { burrows, lost, undone: [] }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const burrow of this.#burrows) burrow.release()
+    this.#burrows.clear()
+    await this.#parent.remove()
+  }
+
+  #preload({ manifest }: { manifest: { description: { preload: readonly string[] } } }): readonly string[] {
+    return this.#options.preload ?? manifest.description.preload
+  }
+
+  #own(burrow: Burrow, saving?: SnapshotOptions): MicrovmBurrow {
+    const isEnough = (held: MicrovmBurrow) =>
+      this.#burrows.has(held) ||
+      (saving?.kind === 'files' && saving.leave === 'gone' && this.#known.has(held))
+    if (burrow instanceof MicrovmBurrow && isEnough(burrow)) return burrow
+    throw new DormouseError('burrow_ended', 'This burrow has ended, or another engine holds it.')
+  }
+
+  #hold(burrow: MicrovmBurrow): MicrovmBurrow {
+    this.#burrows.add(burrow)
+    this.#known.add(burrow)
+    void burrow.ended.then(() => this.#burrows.delete(burrow))
+    return burrow
+  }
+}
+
+function withoutVolumes(): DormouseError {
+  return new DormouseError('isolation_unsupported', 'Sandboxes in virtual machines cannot mount volumes.', {
+    details: { field: 'volumes' },
+  })
+}

@@ -1,0 +1,57 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { FailureLog, Hierarchies } from '@dormouse/engine-linux/for-engines'
+import type { MicrovmLayout } from './host/microvm-layout.ts'
+import type { FoundQemu } from './qemu/find-qemu.ts'
+import type { Base } from './storage/manifest.ts'
+import type { GuestKernel } from './template/guest-kernel.ts'
+
+export interface MicrovmHostParts {
+  readonly layout: MicrovmLayout
+  readonly hierarchies: Hierarchies
+  readonly failures: FailureLog
+  readonly qemu: FoundQemu
+  readonly kernel: GuestKernel
+  readonly initrd: string
+  readonly emptyDisk: string
+  readonly toolsDisk: string
+  readonly tscKhz: number
+}
+
+/** What all burrows of this engine share. */
+export class MicrovmHost implements MicrovmHostParts {
+  readonly layout: MicrovmLayout
+  readonly hierarchies: Hierarchies
+  readonly failures: FailureLog
+  readonly qemu: FoundQemu
+  readonly kernel: GuestKernel
+  readonly initrd: string
+  readonly emptyDisk: string
+  readonly toolsDisk: string
+  readonly tscKhz: number
+
+  constructor(parts: MicrovmHostParts) {
+    this.layout = parts.layout
+    this.hierarchies = parts.hierarchies
+    this.failures = parts.failures
+    this.qemu = parts.qemu
+    this.kernel = parts.kernel
+    this.initrd = parts.initrd
+    this.emptyDisk = parts.emptyDisk
+    this.toolsDisk = parts.toolsDisk
+    this.tscKhz = parts.tscKhz
+  }
+
+  /** A disk is in `directory` if a sandbox wrote it; otherwise it belongs to the template. */
+  diskFile(directory: string, base: Base, name: string): string {
+    const own = join(directory, name)
+    if (existsSync(own)) return own
+    if (name === base.rootDisk) return join(this.layout.disksDir, name)
+    return join(this.layout.template(base.build).disks, name)
+  }
+
+  memoryFile(directory: string, base: Base, name: string): string {
+    const own = join(directory, name)
+    return existsSync(own) ? own : join(this.layout.template(base.build).memory, name)
+  }
+}

@@ -1,0 +1,84 @@
+import { basename } from 'node:path'
+import type { Machine } from '../storage/manifest.ts'
+import { QEMU } from './find-qemu.ts'
+
+export interface QemuStart {
+  readonly machine: Machine
+  /** Host paths, lowest first: the root disk of the template and the disks above it, all read-only. */
+  readonly lowerDisks: readonly string[]
+  /** Kernel command line; undefined when the guest comes from a snapshot. */
+  readonly commandLine: string
+  readonly isIncoming: boolean
+}
+
+/** Paths inside the jail. */
+export const JAIL = {
+  kernel: '/guest/kernel',
+  initrd: '/guest/initrd',
+  tools: '/disks/tools',
+  disk: '/disk.qcow2',
+  memory: '/run/memory',
+  map: '/memory.map',
+  library: '/guest/memory.so',
+  incoming: '/run/incoming.sock',
+  outgoing: '/run/outgoing.sock',
+} as const
+
+export const lowerDiskInJail = (path: string) => `/disks/${basename(path)}`
+export const memoryInJail = (name: string) => `/memory/${name}`
+
+/** The same machine for a boot and for every restore: QEMU loads devices only into an equal machine. */
+export function qemuArguments(start: QemuStart): string[] {
+  const { machine, isIncoming } = start
+  const isKvm = machine.accelerator === 'kvm'
+  const memoryMiB = machine.memoryBytes / 1024 ** 2
+  return [
+    QEMU,
+    ...[
+      '-M',
+      `microvm,accel=${machine.accelerator},memory-backend=memory,rtc=on,pit=off,pic=off,isa-serial=on`,
+    ],
+    ...['-cpu', isKvm ? 'host,migratable=on' : 'max', '-smp', String(machine.cpus), '-m', String(memoryMiB)],
+    ...['-object', `memory-backend-file,id=memory,size=${memoryMiB}M,mem-path=${JAIL.memory},share=on`],
+    ...['-kernel', JAIL.kernel, '-initrd', JAIL.initrd, '-append', start.commandLine],
+    ...['-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot'],
+    // Bounded: root of the guest can write to its console for ever.
+    ...['-chardev', 'ringbuf,id=console,size=65536', '-serial', 'chardev:console'],
+    ...['-qmp', 'unix:/run/qmp.sock,server=on,wait=off'],
+    ...blockDevices(start.lowerDisks),
+    ...['-device', 'virtio-blk-device,drive=root', '-device', 'virtio-blk-device,drive=tools'],
+    ...['-device', 'virtio-serial-device,max_ports=2'],
+    ...['-chardev', 'socket,id=link,path=/run/link.sock,server=on,wait=off'],
+    ...['-device', 'virtserialport,chardev=link,name=dormouse'],
+    ...['-object', 'rng-builtin,id=random', '-device', 'virtio-rng-device,rng=random'],
+    ...['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
+    ...(isIncoming ? ['-incoming', 'defer'] : []),
+  ]
+}
+
+/** The chain is spelled out: the files themselves name no other file. */
+function blockDevices(lowerDisks: readonly string[]): string[] {
+  const file = (filename: string) => ({ driver: 'file', filename, locking: 'off' })
+  const nodes: object[] = lowerDisks.map((path, index) => ({
+    'node-name': `lower${index}`,
+    'read-only': true,
+    driver: index === 0 ? 'raw' : 'qcow2',
+    file: file(lowerDiskInJail(path)),
+    ...(index > 0 && { backing: `lower${index - 1}` }),
+  }))
+  nodes.push({
+    'node-name': 'root',
+    driver: 'qcow2',
+    file: { ...file(JAIL.disk), discard: 'unmap' },
+    backing: `lower${lowerDisks.length - 1}`,
+    discard: 'unmap',
+  })
+  nodes.push({ 'node-name': 'tools', 'read-only': true, driver: 'raw', file: file(JAIL.tools) })
+  return nodes.flatMap((node) => ['-blockdev', JSON.stringify(node)])
+}
+
+/** `tsc`: without KVM a guest of this machine type has nothing to measure its clock with, so it is told. */
+export function kernelCommandLine(machine: Machine, tscKhz: number): string {
+  const clock = machine.accelerator === 'tcg' ? `tsc_early_khz=${tscKhz} tsc=reliable` : ''
+  return `console=ttyS0 quiet panic=-1 reboot=t random.trust_cpu=on ${clock}`.trim()
+}

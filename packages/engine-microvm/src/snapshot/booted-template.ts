@@ -1,0 +1,144 @@
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { mkdir, rename, rm } from 'node:fs/promises'
+import { basename } from 'node:path'
+import { burrowLimitsSchema, newSandboxId, newSnapshotId } from '@dormouse/contracts'
+import type { Template } from '@dormouse/engine-linux/for-engines'
+import { type SavedPaths, savedPaths } from '../host/microvm-layout.ts'
+import type { MicrovmHost } from '../microvm-host.ts'
+import type { Base, Machine } from '../storage/manifest.ts'
+import { readManifest } from '../storage/manifest.ts'
+import { buildRootDisk } from '../template/build-disks.ts'
+import { KERNEL_PIN } from '../template/guest-kernel.ts'
+import { makeBurrow } from './make-burrow.ts'
+import { writeSnapshot } from './take-snapshot.ts'
+
+const FORMAT = 'v1'
+
+export interface BootTemplate {
+  readonly template: Template
+  readonly memoryBytes: number
+  /** Modules that are imported before the snapshot is taken. */
+  readonly preload: readonly string[]
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface BootedTemplate {
+  readonly base: Base
+  readonly paths: SavedPaths
+}
+
+/** Returns the snapshot of a booted template for a machine of this size. The first call boots it, in seconds. */
+export class BootedTemplates {
+  readonly #host: MicrovmHost
+  readonly #booting = new Map<string, Promise<BootedTemplate>>()
+
+  constructor(host: MicrovmHost) {
+    this.#host = host
+  }
+
+  async get(boot: BootTemplate): Promise<BootedTemplate> {
+    const name = await this.#name(boot)
+    const found = await this.#find(name)
+    if (found !== undefined) return found
+    const booting = this.#booting.get(name) ?? this.#boot(name, boot)
+    this.#booting.set(name, booting)
+    return booting.finally(() => this.#booting.delete(name))
+  }
+
+  async isBooted(boot: BootTemplate): Promise<boolean> {
+    return existsSync(this.#host.layout.template(await this.#name(boot)).manifest)
+  }
+
+  /** A base for a boot from files: the root disk of the template and nothing else. */
+  async base({ template, memoryBytes }: BootTemplate, build: string): Promise<Base> {
+    const rootDisk = basename(await buildRootDisk(this.#host.layout.disksDir, template))
+    return {
+      machine: machineOf(this.#host, memoryBytes),
+      template: template.name,
+      templateHash: template.hash,
+      rootDisk,
+      toolsDisk: basename(this.#host.toolsDisk),
+      build,
+      disks: [rootDisk],
+      memory: [],
+    }
+  }
+
+  /** Everything that its memory depends on is part of the name. */
+  async #name({ template, memoryBytes, preload }: BootTemplate): Promise<string> {
+    const { toolsDisk, initrd, tscKhz } = this.#host
+    const machine = machineOf(this.#host, memoryBytes)
+    const parts = [
+      FORMAT,
+      template.name,
+      template.hash,
+      basename(toolsDisk),
+      basename(initrd),
+      preload.join(),
+    ]
+    // Emulation counts time by the processor's counter, whose frequency the guest was told.
+    const clock = machine.accelerator === 'tcg' ? Math.round(tscKhz / 1000) : 0
+    const hash = createHash('sha256')
+      .update(JSON.stringify([parts, machine, clock]))
+      .digest('hex')
+    return `${template.name}-${hash.slice(0, 16)}`
+  }
+
+  async #find(name: string): Promise<BootedTemplate | undefined> {
+    const paths = this.#host.layout.template(name)
+    if (!existsSync(paths.manifest)) return undefined
+    const { base } = await readManifest(paths.manifest, name)
+    return { base: { ...base, build: name }, paths }
+  }
+
+  async #boot(name: string, boot: BootTemplate): Promise<BootedTemplate> {
+    const host = this.#host
+    const base = await this.base(boot, name)
+    const limits = burrowLimitsSchema.parse({ memoryBytes: base.machine.memoryBytes, cpus: 8, pids: 4096 })
+    const introduction = { sandboxId: newSandboxId(), reason: 'create' as const, reseed: true }
+    const burrow = await makeBurrow(host, {
+      ...{ base, source: undefined, isBoot: true, limits, introduction },
+      signal: boot.signal,
+    })
+    const id = newSnapshotId()
+    const work = savedPaths(`${host.layout.template(name).dir}.${process.pid}`)
+    try {
+      // The kernel of the default context has started when this returns.
+      await burrow.guest.contexts.preload(boot.preload.length > 0 ? boot.preload : ['sys'])
+      await burrow.link.control('sync')
+      await mkdir(host.layout.templatesDir, { recursive: true, mode: 0o711 })
+      await rm(work.dir, { recursive: true, force: true })
+      await burrow.beginSaving()
+      await writeSnapshot(burrow, { id, kind: 'full', target: work.dir, endsAfter: true })
+      await burrow.endAfterSnapshot(id)
+    } catch (error) {
+      await burrow.resumeAfterFailedSave({ wasFrozen: true })
+      await burrow.destroy().catch(() => {})
+      throw error
+    }
+    // Another server may have booted the same template meanwhile: both are alike, and one is enough.
+    await rename(work.dir, host.layout.template(name).dir).catch(() =>
+      rm(work.dir, { recursive: true, force: true }),
+    )
+    const booted = await this.#find(name)
+    if (booted === undefined) throw new Error(`the booted template ${name} is missing`)
+    return booted
+  }
+}
+
+export function machineOf({ qemu }: MicrovmHost, memoryBytes: number): Machine {
+  const { accelerator, version } = qemu
+  return { accelerator, qemuVersion: version, kernel: KERNEL_PIN.release, memoryBytes, cpus: 1 }
+}
+
+/** Why a snapshot cannot run here, or undefined. */
+export function machineProblem(host: MicrovmHost, { machine }: Base): string | undefined {
+  const here = machineOf(host, machine.memoryBytes)
+  if (machine.accelerator !== here.accelerator)
+    return `it was taken with ${machine.accelerator}, and this host has ${here.accelerator}`
+  if (machine.qemuVersion !== here.qemuVersion)
+    return `it was taken by QEMU ${machine.qemuVersion}, and this host has ${here.qemuVersion}`
+  if (machine.kernel !== here.kernel) return `its guest runs Linux ${machine.kernel}, which is not installed`
+  return undefined
+}

@@ -1,0 +1,183 @@
+import { randomBytes } from 'node:crypto'
+import { createReadStream, existsSync } from 'node:fs'
+import { chmod, chown, copyFile, link, mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  type BurrowLimits,
+  DormouseError,
+  newBurrowId,
+  type SandboxId,
+  type SnapshotId,
+} from '@dormouse/contracts'
+import { type MicrovmRecord, writeRecord } from '../burrow/burrow-record.ts'
+import { type LaunchedQemu, launchQemu } from '../burrow/launch-qemu.ts'
+import { MicrovmBurrow, refuseLimits } from '../burrow/microvm-burrow.ts'
+import { removeBurrow } from '../burrow/remove-burrow.ts'
+import type { MicrovmBurrowPaths, SavedPaths } from '../host/microvm-layout.ts'
+import type { MicrovmHost } from '../microvm-host.ts'
+import { connectWhenMade } from '../qemu/connect-socket.ts'
+import { JAIL } from '../qemu/qemu-arguments.ts'
+import type { QmpClient } from '../qemu/qmp-client.ts'
+import type { Base } from '../storage/manifest.ts'
+
+/** Uids that no user of a host and no sandbox has: a QEMU that its guest takes over owns nothing but its burrow. */
+const UID_BASE = 0x7000_0000
+/** Emulated, on a machine with other work. With KVM a boot takes a second or two. */
+const BOOT_TIMEOUT_MS = 600_000
+const STATE_POLL_MS = 2
+const SEED_BYTES = 64
+
+export interface Introduction {
+  readonly sandboxId: SandboxId
+  readonly reason: 'create' | 'resume' | 'fork' | 'rollback'
+  readonly reseed: boolean
+  readonly user?: string | undefined
+  readonly env?: Readonly<Record<string, string>> | undefined
+}
+
+export interface MakeBurrow {
+  readonly base: Base
+  /** Where its disks, memory and devices are. Without devices (`state`) the guest boots. */
+  readonly source: SavedPaths | undefined
+  readonly isBoot: boolean
+  readonly parent?: SnapshotId | undefined
+  readonly limits: BurrowLimits
+  readonly introduction: Introduction
+  readonly leave?: 'running' | 'frozen'
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Makes a burrow from a snapshot, a booted template, or only disks. On failure nothing of it is left. */
+export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<MicrovmBurrow> {
+  const { base, source, isBoot, parent, limits, introduction, signal } = make
+  signal?.throwIfAborted()
+  refuseLimits(limits, { base })
+  const id = newBurrowId()
+  const paths = host.layout.burrow(id)
+  let record: MicrovmRecord = {
+    formatVersion: 1,
+    id,
+    sandboxId: introduction.sandboxId,
+    base: isBoot ? { ...base, memory: [] } : base,
+    uid: UID_BASE + randomBytes(3).readUIntBE(0, 3),
+    ...(parent && { parent }),
+    limits,
+    createdAt: new Date().toISOString(),
+    state: 'starting',
+  }
+  let qemu: LaunchedQemu | undefined
+  try {
+    await prepareFiles(host, paths, record, isBoot ? { ...make, source, isBoot } : make)
+    qemu = await launchQemu(host, paths, record, signal)
+    record = { ...record, first: qemu.first }
+    await writeRecord(paths.record, record)
+    if (!isBoot && source !== undefined) await loadDevices(qemu, paths, source.state)
+    await takeSockets(paths)
+    if (!isBoot) await qemu.qmp.execute('cont')
+    await qemu.link.greet(isBoot ? BOOT_TIMEOUT_MS : undefined, signal)
+    const burrow = new MicrovmBurrow(host, paths, record, qemu)
+    await introduce(burrow, make)
+    signal?.throwIfAborted()
+    await burrow.publish()
+    if (make.leave === 'frozen') await burrow.freeze()
+    return burrow
+  } catch (error) {
+    qemu?.link.close()
+    qemu?.qmp.close()
+    await removeBurrow(host, paths, qemu?.first)
+    if (signal?.aborted)
+      throw new DormouseError('cancelled', 'The start was cancelled.', { cause: signal.reason })
+    throw error
+  }
+}
+
+/** Links, not copies: any number of burrows share disks and memory files, and the last link frees one. */
+async function prepareFiles(
+  host: MicrovmHost,
+  paths: MicrovmBurrowPaths,
+  record: MicrovmRecord,
+  { source, isBoot }: Pick<MakeBurrow, 'source' | 'isBoot'>,
+): Promise<void> {
+  await mkdir(paths.dir, { mode: 0o700 })
+  await writeRecord(paths.record, record)
+  await mkdir(paths.disks)
+  await mkdir(paths.memory)
+  await copyFile(host.emptyDisk, paths.disk)
+  await chmod(paths.disk, 0o600)
+  if (source === undefined) return
+  await linkExisting(source.disks, paths.disks, record.base.disks)
+  if (isBoot) return
+  await linkExisting(source.memory, paths.memory, record.base.memory)
+  await copyFile(source.map, paths.map)
+  await chmod(paths.map, 0o644)
+}
+
+/** Those of the template stay where they are: its directory may be on another file system. */
+export async function linkExisting(from: string, to: string, names: readonly string[]): Promise<void> {
+  for (const name of names) {
+    if (!existsSync(join(from, name))) continue
+    await link(join(from, name), join(to, name)).catch((error: NodeJS.ErrnoException) => {
+      // A booted template on another file system.
+      if (error.code !== 'EXDEV') throw error
+    })
+  }
+}
+
+/** Sends the saved state of the devices to QEMU, which has mapped the memory already. */
+async function loadDevices(
+  { qmp, first }: LaunchedQemu,
+  paths: MicrovmBurrowPaths,
+  state: string,
+): Promise<void> {
+  await ignoreMemory(qmp)
+  await qmp.execute('migrate-incoming', { uri: `unix:${JAIL.incoming}` })
+  const socket = await connectWhenMade(
+    join(paths.run, 'incoming.sock'),
+    async () => !existsSync(`/proc/${first.pid}`),
+  )
+  await takeSockets(paths)
+  await pipeline(createReadStream(state), socket)
+  await waitForMigration(qmp)
+}
+
+/** QEMU believes that the memory is a shared file, and leaves it alone. */
+export async function ignoreMemory(qmp: QmpClient): Promise<void> {
+  const capabilities = [{ capability: 'x-ignore-shared', state: true }]
+  await qmp.execute('migrate-set-capabilities', { capabilities })
+}
+
+export async function waitForMigration(qmp: QmpClient): Promise<void> {
+  for (;;) {
+    const answer = (await qmp.execute('query-migrate')) as { status?: unknown; 'error-desc'?: unknown }
+    if (answer.status === 'completed') return
+    if (answer.status === 'failed' || answer.status === 'cancelled')
+      throw new DormouseError(
+        'restore_failed',
+        `QEMU: ${String(answer['error-desc'] ?? answer.status).slice(0, 500)}`,
+      )
+    await sleep(STATE_POLL_MS)
+  }
+}
+
+/** From now on QEMU can replace none of the sockets that this process connects to. */
+async function takeSockets(paths: MicrovmBurrowPaths): Promise<void> {
+  await chown(paths.run, 0, 0)
+  await chmod(paths.run, 0o755)
+}
+
+/** Tells the guest the time, its name and its limits, gives it new random numbers, and then the agent who it is. */
+async function introduce(burrow: MicrovmBurrow, { introduction, limits, isBoot }: MakeBurrow): Promise<void> {
+  const { sandboxId, reason, reseed, user, env } = introduction
+  const { link: guest } = burrow
+  await Promise.all([
+    guest.control(`time ${BigInt(Date.now()) * 1_000_000n}`),
+    guest.control(`seed ${randomBytes(SEED_BYTES).toString('hex')}`),
+    guest.control(`hostname ${sandboxId}`),
+    burrow.applyLimits(limits),
+  ])
+  const identity = { sandboxId, ...(user && { user }), ...(env && { env }) }
+  if (isBoot) await burrow.guest.configure(identity)
+  else await burrow.guest.wake({ ...identity, reason, reseed })
+}

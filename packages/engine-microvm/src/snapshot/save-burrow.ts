@@ -1,0 +1,82 @@
+import { rm } from 'node:fs/promises'
+import { DormouseError, newSnapshotId } from '@dormouse/contracts'
+import type { ForkOptions, SnapshotOptions } from '@dormouse/engine'
+import { explainFullDisk } from '@dormouse/engine-linux/for-engines'
+import type { MicrovmBurrow } from '../burrow/microvm-burrow.ts'
+import type { MicrovmHost } from '../microvm-host.ts'
+import type { Manifest } from '../storage/manifest.ts'
+import { makeBurrow } from './make-burrow.ts'
+import { writeSaveIntent, writeSnapshot } from './take-snapshot.ts'
+
+const MAX_CHILDREN = 1_000
+
+/** Saves a burrow. With kind `full` it ends; with kind `files` it continues unless `leave` is `gone`. */
+export async function saveBurrow(
+  host: MicrovmHost,
+  burrow: MicrovmBurrow,
+  { kind = 'full', leave, signal }: Pick<SnapshotOptions, 'kind' | 'leave' | 'signal'>,
+): Promise<{ manifest: Manifest; wasFrozen: boolean }> {
+  signal?.throwIfAborted()
+  const id = newSnapshotId()
+  const endsAfter = kind === 'full' || leave === 'gone'
+  // What the guest has in its page cache is not on its disk yet. An agent that does not answer must not prevent this.
+  if (kind === 'files') await burrow.link.control('sync').catch(() => {})
+  const { wasFrozen } = await burrow.beginSaving({ mayHaveEnded: kind === 'files' })
+  let manifest: Manifest
+  try {
+    if (endsAfter) await writeSaveIntent(burrow.paths.saving, { snapshotId: id, wasFrozen })
+    const target = host.layout.snapshot(id).dir
+    manifest = await writeSnapshot(burrow, { id, kind, target, endsAfter, signal })
+  } catch (error) {
+    await rm(burrow.paths.saving, { force: true })
+    await burrow.resumeAfterFailedSave({ wasFrozen })
+    throw explainFullDisk(error)
+  }
+  if (endsAfter) await burrow.endAfterSnapshot(id)
+  else await burrow.resumeAfterFailedSave({ wasFrozen })
+  return { manifest, wasFrozen }
+}
+
+/** Continues a saved sandbox in a new burrow. */
+export function continueSaved(
+  host: MicrovmHost,
+  manifest: Manifest,
+  leave: 'running' | 'frozen',
+  reseed = true,
+): Promise<MicrovmBurrow> {
+  const { id, sandboxId, base, limits } = manifest
+  const introduction = { sandboxId, reason: 'resume' as const, reseed }
+  const source = host.layout.snapshot(id)
+  return makeBurrow(host, { base, source, isBoot: false, parent: id, limits, introduction, leave })
+}
+
+/** One burrow for each id, all or none. */
+export async function makeChildren(
+  host: MicrovmHost,
+  manifest: Manifest,
+  { sandboxIds, limitRestore = (_id, restore) => restore(), reseed = true, signal }: ForkOptions,
+): Promise<MicrovmBurrow[]> {
+  const { id, base, limits } = manifest
+  const outcomes = await Promise.allSettled(
+    sandboxIds.map((sandboxId) =>
+      limitRestore(sandboxId, () =>
+        makeBurrow(host, {
+          ...{ base, source: host.layout.snapshot(id), isBoot: false, parent: id, limits, signal },
+          introduction: { sandboxId, reason: 'fork', reseed },
+        }),
+      ),
+    ),
+  )
+  const failure = outcomes.find(({ status }) => status === 'rejected')
+  const made = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+  if (failure === undefined) return made
+  await Promise.allSettled(made.map((child) => child.destroy()))
+  throw (failure as PromiseRejectedResult).reason
+}
+
+export function checkChildren({ sandboxIds }: ForkOptions): void {
+  if (sandboxIds.length === 0 || sandboxIds.length > MAX_CHILDREN)
+    throw new DormouseError('invalid_argument', `sandboxIds: must have 1 to ${MAX_CHILDREN} entries`, {
+      details: { field: 'sandboxIds' },
+    })
+}

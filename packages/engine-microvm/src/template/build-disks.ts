@@ -1,0 +1,85 @@
+import { existsSync } from 'node:fs'
+import { chmod, chown, mkdir, open, rename, rm } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { runCommandOrFail, type Template } from '@dormouse/engine-linux/for-engines'
+import { mappedRootProgram } from '../native-programs.ts'
+import { QEMU_IMG } from '../qemu/find-qemu.ts'
+
+/** Part of the names: other sizes or options make other disks. */
+const FORMAT = 'v1'
+export const ROOT_DISK_BYTES = 10 * 1024 ** 3
+const TOOLS_DISK_BYTES = 64 * 1024 ** 2
+/** Sparse: only what is written takes space. */
+const BYTES_PER_INODE = 16_384
+
+/** An ext4 image of the root file system of a template, with the owners that the sandbox sees. Made once. */
+export async function buildRootDisk(
+  disksDir: string,
+  { name, hash, rootfs, manifest }: Template,
+): Promise<string> {
+  const { uidBase, uidCount } = manifest
+  return buildDisk(join(disksDir, `root-${FORMAT}-${name}-${hash}.ext4`), {
+    bytes: ROOT_DISK_BYTES,
+    owner: uidBase,
+    // mke2fs copies owners as it sees them, so it runs where the template's root is uid 0.
+    prefix: [mappedRootProgram, String(uidBase), String(uidCount)],
+    options: ['-i', String(BYTES_PER_INODE), '-J', 'size=16', '-d', rootfs],
+  })
+}
+
+/** What guests see at /.dormouse: the code of the agent and its kernels. */
+export async function buildToolsDisk(disksDir: string, toolsDir: string): Promise<string> {
+  const path = join(disksDir, `tools-${FORMAT}-${basename(toolsDir)}.ext4`)
+  if (existsSync(path)) return path
+  const tree = join(disksDir, `.tools-${process.pid}`)
+  await rm(tree, { recursive: true, force: true })
+  await mkdir(join(tree, 'run'), { recursive: true, mode: 0o755 })
+  try {
+    const argv = ['cp', '-a', '--', join(toolsDir, 'guest'), tree] as const
+    await runCommandOrFail({ argv }, 'copying the tools of the guest')
+    const options = ['-O', '^has_journal', '-d', tree]
+    return await buildDisk(path, { bytes: TOOLS_DISK_BYTES, owner: 0, prefix: [], options })
+  } finally {
+    await rm(tree, { recursive: true, force: true })
+  }
+}
+
+/** An empty disk to write to: every burrow gets a copy. It has no more than a header. */
+export async function buildEmptyDisk(disksDir: string): Promise<string> {
+  const path = join(disksDir, `empty-${FORMAT}.qcow2`)
+  if (existsSync(path)) return path
+  const work = `${path}.${process.pid}`
+  const argv = [QEMU_IMG, 'create', '-q', '-f', 'qcow2', work, String(ROOT_DISK_BYTES)] as const
+  await runCommandOrFail({ argv }, 'making an empty disk')
+  await rename(work, path)
+  return path
+}
+
+interface Disk {
+  readonly bytes: number
+  readonly owner: number
+  readonly prefix: readonly string[]
+  readonly options: readonly string[]
+}
+
+/** Two processes may build the same disk: the last one wins, and both disks have the same content. */
+async function buildDisk(path: string, { bytes, owner, prefix, options }: Disk): Promise<string> {
+  if (existsSync(path)) return path
+  const work = `${path}.${process.pid}`
+  const handle = await open(work, 'w', 0o600)
+  try {
+    await handle.truncate(bytes)
+    await handle.close()
+    await chown(work, owner, owner)
+    const mke2fs = ['mke2fs', '-q', '-F', '-t', 'ext4', '-E', 'lazy_itable_init=1,root_owner=0:0']
+    const [program = 'mke2fs', ...rest] = [...prefix, ...mke2fs, ...options, work]
+    await runCommandOrFail({ argv: [program, ...rest] }, 'making a disk of the template')
+    await chown(work, 0, 0)
+    await chmod(work, 0o644)
+    await rename(work, path)
+    return path
+  } catch (error) {
+    await rm(work, { force: true })
+    throw error
+  }
+}

@@ -1,0 +1,26 @@
+// Written by tools/make-contract.mjs from packages/contracts/src/http: change that one.
+
+export type DrainedAnswer = {
+  moved: readonly MovedAnswer[]
+  left: readonly { sandboxId: string; reason: string }[]
+}
+
+export type MovedAnswer = { sandboxId: string; node: string }
+
+export type NodeAnswer = {
+  id: string
+  address: string
+  state: 'alive' | 'left' | 'lost'
+  isSelf: boolean
+  isCordoned: boolean
+  version: string
+  startedAt: string
+  arch: string
+  kernel: string
+  cpus: number
+  load: { running: number; sandboxes: number; cpu: number }
+  memory: { freeBytes: number; totalBytes: number }
+  disk: { freeBytes: number; totalBytes: number }
+}
+
+export type NodesAnswer = { items: readonly NodeAnswer[] }

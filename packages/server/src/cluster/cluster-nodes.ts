@@ -1,0 +1,142 @@
+import { chooseHost } from '@dormouse/cluster'
+import { DormouseError, type SandboxId } from '@dormouse/contracts'
+import type { DrainedAnswer, MovedAnswer } from '@dormouse/contracts/http'
+import type { SnapshotTransfer } from '@dormouse/engine'
+import type { Sandbox } from '../sandbox/sandbox.ts'
+import { noSuchSandbox, reasonOf } from '../sandbox/sandbox-errors.ts'
+import type { Sandboxes } from '../sandbox/sandboxes.ts'
+import type { Cluster } from './cluster.ts'
+import { type Nodes, nodeView } from './nodes.ts'
+import { isPortable } from './replication.ts'
+
+/** A call may wake the sandbox between its sleep and the move. */
+const TRIES_MAX = 5
+
+export interface ClusterNodesOptions {
+  readonly cluster: Cluster
+  readonly sandboxes: Sandboxes
+  readonly transfer: SnapshotTransfer
+}
+
+export class ClusterNodes implements Nodes {
+  readonly #options: ClusterNodesOptions
+
+  constructor(options: ClusterNodesOptions) {
+    this.#options = options
+  }
+
+  list() {
+    const { hosts, hostId } = this.#options.cluster
+    return hosts
+      .all()
+      .map((record) => nodeView(record, { state: hosts.stateOf(record.id), isSelf: record.id === hostId }))
+  }
+
+  async cordon(id: string, isCordoned: boolean) {
+    this.#requireSelf(id)
+    await this.#options.cluster.setCordoned(isCordoned)
+    const node = this.list().find(({ isSelf }) => isSelf)
+    if (node === undefined) throw noSuchNode(id)
+    return { ...node, isCordoned }
+  }
+
+  async drain(id: string): Promise<DrainedAnswer> {
+    await this.cordon(id, true)
+    const moved: MovedAnswer[] = []
+    const left: { sandboxId: SandboxId; reason: string }[] = []
+    for (const sandbox of [...this.#options.sandboxes.all()]) {
+      try {
+        moved.push(await this.#moveToBest(sandbox))
+      } catch (error) {
+        if (!sandbox.isDeleted) left.push({ sandboxId: sandbox.id, reason: reasonOf(error) })
+      }
+    }
+    return { moved, left }
+  }
+
+  async move(sandboxId: string, node: string): Promise<MovedAnswer> {
+    const sandbox = this.#find(sandboxId)
+    const { cluster } = this.#options
+    if (node === cluster.hostId) return { sandboxId: sandbox.id, node }
+    if (cluster.hosts.find(node) === undefined) throw noSuchNode(node)
+    await this.#sleepReplicated(sandbox)
+    const problem = this.#problemAt(sandbox, node)
+    if (problem !== undefined)
+      throw new DormouseError('conflict', `Node ${node} cannot take the sandbox: ${problem}.`, {
+        details: { nodes: this.#able(sandbox) },
+        hint: 'Choose one of the nodes in `details.nodes`.',
+      })
+    for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+      if (await cluster.give(sandbox, node)) return { sandboxId: sandbox.id, node }
+      await this.#sleepReplicated(sandbox)
+    }
+    throw new DormouseError('conflict', 'The sandbox is used too often to be moved now.')
+  }
+
+  async replicate(sandboxId: string): Promise<void> {
+    const sandbox = this.#find(sandboxId)
+    requirePortable(sandbox)
+    if (!(await this.#options.cluster.replication.replicate(sandbox.id)))
+      throw new DormouseError('conflict', 'The sandbox woke before its snapshot was in the depot.')
+  }
+
+  async #moveToBest(sandbox: Sandbox): Promise<MovedAnswer> {
+    const { cluster } = this.#options
+    await this.#sleepReplicated(sandbox)
+    const { chosen } = chooseHost(this.#others(), {
+      memoryBytes: sandbox.row.limits.memoryBytes,
+      preferred: cluster.hostId,
+      problemOf: ({ id }) => this.#problemAt(sandbox, id),
+    })
+    if (chosen === undefined) throw new DormouseError('conflict', 'No other node can take the sandbox.')
+    return await this.move(sandbox.id, chosen.id)
+  }
+
+  async #sleepReplicated(sandbox: Sandbox): Promise<void> {
+    requirePortable(sandbox)
+    await sandbox.standby({ tier: 'stored', cause: 'asked' })
+    await this.#options.cluster.replication.replicate(sandbox.id)
+  }
+
+  #able(sandbox: Sandbox): string[] {
+    const able = this.#others().filter(({ id }) => this.#problemAt(sandbox, id) === undefined)
+    return able.map(({ id }) => id)
+  }
+
+  #others() {
+    const { hosts, hostId } = this.#options.cluster
+    return hosts.all().filter(({ id }) => id !== hostId && hosts.stateOf(id) === 'alive')
+  }
+
+  #problemAt({ id }: Sandbox, node: string): string | undefined {
+    const { cluster, transfer } = this.#options
+    const record = cluster.hosts.find(node)
+    if (record === undefined || cluster.hosts.stateOf(node) !== 'alive') return 'it is not alive'
+    const replica = cluster.owned.find(id)?.entry.replica
+    return replica === undefined ? undefined : transfer.problemOf(replica.needs, record.abilities)
+  }
+
+  #find(sandboxId: string): Sandbox {
+    const sandbox = this.#options.sandboxes.find(sandboxId)
+    if (sandbox === undefined) throw noSuchSandbox(sandboxId)
+    return sandbox
+  }
+
+  #requireSelf(id: string): void {
+    if (id !== this.#options.cluster.hostId) throw noSuchNode(id)
+  }
+}
+
+function requirePortable({ row }: Sandbox): void {
+  if (isPortable(row)) return
+  throw new DormouseError(
+    'conflict',
+    'A sandbox with volumes or secrets, an ephemeral one, or a virtual machine stays on its host.',
+  )
+}
+
+function noSuchNode(id: string): DormouseError {
+  return new DormouseError('not_found', `There is no node ${id}.`, {
+    hint: 'List them with `dormouse nodes`.',
+  })
+}

@@ -1,0 +1,352 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SharedDeadline } from '@dormouse/async'
+import {
+  type ClusterConnection,
+  chooseHost,
+  Depot,
+  Directory,
+  type HostDescription,
+  type HostRecord,
+  Hosts,
+  Lease,
+  type Located,
+  Names,
+} from '@dormouse/cluster'
+import { DormouseError, type SandboxId } from '@dormouse/contracts'
+import type { SnapshotTransfer } from '@dormouse/engine'
+import type { Log } from '../log.ts'
+import type { Ownership } from '../sandbox/ownership.ts'
+import type { Sandbox } from '../sandbox/sandbox.ts'
+import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
+import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
+import type { ClusterRows } from './cluster-rows.ts'
+import { resumeEffects, stopEffects } from './fenced-effects.ts'
+import { OwnedSandboxes } from './owned-sandboxes.ts'
+import { Replication } from './replication.ts'
+import { type Place, TakeOver } from './take-over.ts'
+
+export interface ClusterOptions {
+  readonly connection: ClusterConnection
+  readonly rows: ClusterRows
+  readonly describe: () => HostDescription
+  /** Where this host listens; empty until it does. */
+  readonly address: { url: string }
+  readonly leaseMs: number
+  readonly replicas: number
+  /** Memory of the deadline that the threads of this server look at. */
+  readonly fence: SharedArrayBuffer
+  readonly transfer: SnapshotTransfer
+  readonly deps: SandboxDependencies
+  readonly log: Log
+}
+
+const CLAIMS_AT_ONCE = 64
+const REJOIN_PAUSE_MS = 300
+/** How long a deletion of a copy waits before it is tried again. */
+const EVICT_RETRY_MS = 1_000
+
+/** This host as a member of its cluster: its lease, the sandboxes it owns, and those it takes over. */
+export class Cluster implements AsyncDisposable {
+  readonly hosts: Hosts
+  readonly directory: Directory
+  readonly names: Names
+  readonly owned: OwnedSandboxes
+  readonly takeOver: TakeOver
+  readonly replication: Replication
+  readonly #options: ClusterOptions
+  readonly #deadline: SharedDeadline
+  readonly #ending = new AbortController()
+  readonly #lostListeners = new Set<() => void>()
+  #lease: Lease | undefined
+  /** A host with a new lease does nothing before it knows which sandboxes are still its own. */
+  #isJoined = false
+  #rejoining: Promise<void> = Promise.resolve()
+
+  private constructor(options: ClusterOptions, parts: { hosts: Hosts; directory: Directory; depot: Depot }) {
+    const { connection, rows, transfer, deps, fence, log } = options
+    const { hosts, directory, depot } = parts
+    const { hostId } = rows
+    this.#options = options
+    this.#deadline = new SharedDeadline(fence)
+    this.hosts = hosts
+    this.directory = directory
+    this.names = new Names({
+      ...{ bucket: connection.names, key: connection.key },
+      exists: async (id) => (directory.find(id) ?? (await directory.read(id))) !== undefined,
+    })
+    const onLost = (id: SandboxId) => void this.#evict(id)
+    this.owned = new OwnedSandboxes({ directory, names: this.names, hostId, onLost })
+    const rowOf = (id: SandboxId) => deps.sandboxes.find(id)?.row
+    this.replication = new Replication({ depot, transfer, owned: this.owned, rowOf, log })
+    const isHeld = () => this.isHeld
+    this.takeOver = new TakeOver({
+      ...{ hostId, directory, hosts, depot, transfer, deps, isHeld, owned: this.owned },
+    })
+  }
+
+  /**
+   * Joins: takes the lease, and claims what the directory says is this host's. Rows of sandboxes that are not this
+   * host's any more become `deleting`, so that recovery removes what is left of them. Pre: recovery has not run.
+   */
+  static async join(options: ClusterOptions): Promise<Cluster> {
+    const { connection, rows, leaseMs, replicas, deps } = options
+    const { hosts: bucket, directory: entries, key, jetstream, manager } = connection
+    const [hosts, directory, depot] = await Promise.all([
+      Hosts.open({ hosts: bucket, leaseMs, id: rows.hostId }),
+      Directory.open({ bucket: entries, key }),
+      Depot.open({ jetstream, manager, key, replicas }),
+    ])
+    const cluster = new Cluster(options, { hosts, directory, depot })
+    await cluster.#takeLease()
+    await cluster.#claimAll()
+    for (const row of deps.rows.all()) {
+      if (row.state === 'deleting' || !(await cluster.#isGone(row.id))) continue
+      options.log.warn({ sandboxId: row.id }, 'a sandbox is another host’s now; its copy here is removed')
+      deps.rows.put({ ...row, state: 'deleting', name: undefined }, row)
+    }
+    deps.ownership = cluster.ownership
+    cluster.#isJoined = true
+    return cluster
+  }
+
+  get hostId(): string {
+    return this.#options.rows.hostId
+  }
+
+  get isNew(): boolean {
+    return this.#options.rows.isNew
+  }
+
+  get isHeld(): boolean {
+    return this.#isJoined && this.#lease?.isHeld === true
+  }
+
+  get isCordoned(): boolean {
+    return this.#options.rows.isCordoned
+  }
+
+  /** Tells the other hosts where this one listens. */
+  async announce(address: string): Promise<void> {
+    this.#options.address.url = address
+    await this.#lease?.renew()
+  }
+
+  async setCordoned(isCordoned: boolean): Promise<void> {
+    this.#options.rows.isCordoned = isCordoned
+    await this.#lease?.renew()
+  }
+
+  /** `listener` is called when this host must stop acting for its sandboxes. */
+  onLost(listener: () => void): void {
+    this.#lostListeners.add(listener)
+  }
+
+  isHere(ref: string): boolean {
+    return this.#options.deps.sandboxes.find(ref) !== undefined
+  }
+
+  isAlive(hostId: string): boolean {
+    return this.hosts.stateOf(hostId) === 'alive'
+  }
+
+  /** Where a sandbox or a host is: `ref` is an id, or a name with its owner. Throws `host_unavailable`. */
+  async locate(
+    ref: string,
+    { owner, isFresh }: { owner: string | undefined; isFresh: boolean },
+  ): Promise<Place> {
+    const host = this.hosts.find(ref)
+    if (host !== undefined) return { kind: 'elsewhere', host }
+    if (owner === undefined) return await this.takeOver.locate(ref, { isFresh })
+    if (this.#options.deps.sandboxes.findNamed(ref, owner) !== undefined) return { kind: 'here' }
+    const id = await this.names.find({ name: ref, owner })
+    return id === undefined ? { kind: 'unknown' } : await this.takeOver.locate(id, { isFresh })
+  }
+
+  /** The host that should make a new sandbox; undefined: this one, unless it is cordoned or has no free memory. */
+  placeNew(): HostRecord | undefined {
+    const alive = this.hosts
+      .all()
+      .filter(({ id, address }) => address !== '' && this.hosts.stateOf(id) === 'alive')
+    const self = alive.filter(({ id }) => id === this.hostId)
+    const request = { memoryBytes: 0, preferred: this.hostId, problemOf: () => undefined }
+    if (chooseHost(self, request).chosen !== undefined) return undefined
+    return chooseHost(alive, request).chosen
+  }
+
+  readonly ownership: Ownership = {
+    require: (id) => {
+      if (!this.isHeld) throw leaseLost()
+      if (!this.owned.has(id)) throw movedAway(id)
+    },
+    claim: async (row) => {
+      if (!this.isHeld) throw leaseLost()
+      await this.owned.claim(row)
+    },
+    claimName: (row, name) => this.owned.claimName(row, name),
+    release: (row) => this.owned.release(row),
+    isReplicated: (id) => this.replication.isReplicated(id),
+  }
+
+  readonly listener: SandboxListener = {
+    changed: (row) => {
+      this.owned.publish(row)
+      this.replication.schedule(row)
+    },
+  }
+
+  /** Gives a sandbox that sleeps and is replicated to another host. False when it is awake, or not replicated. */
+  async give(sandbox: Sandbox, node: string): Promise<boolean> {
+    const isGiven = await sandbox.exclusive(async () => {
+      const { id, row } = sandbox
+      const to = this.hosts.find(node)
+      if (to === undefined || row.state !== 'standby' || !this.replication.isReplicated(id)) return false
+      if (!(await this.owned.giveTo(id, { host: to.id, epoch: to.epoch }))) return false
+      this.owned.forget(id)
+      return true
+    })
+    if (isGiven) await this.#evict(sandbox.id)
+    return isGiven
+  }
+
+  /** Publishes what recovery has found. Pre: it has run, and `listener` hears of changes. */
+  start(): void {
+    for (const { row } of this.#options.deps.sandboxes.all()) {
+      this.owned.publish(row)
+      this.replication.schedule(row)
+    }
+  }
+
+  /** Leaves the cluster. Pre: no sandbox of this host runs. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort()
+    this.replication.close()
+    await this.#rejoining
+    await this.owned.close()
+    await this.#lease?.leave().catch(() => {})
+    this.hosts[Symbol.dispose]()
+    this.directory[Symbol.dispose]()
+    await this.#options.connection[Symbol.asyncDispose]()
+  }
+
+  async #takeLease(): Promise<void> {
+    const { connection, describe, leaseMs } = this.#options
+    const lease: Lease = await Lease.take(
+      {
+        hosts: connection.hosts,
+        describe,
+        leaseMs,
+        deadline: this.#deadline,
+        onLost: () => this.#lose(lease),
+      },
+      this.#ending.signal,
+    )
+    this.#lease = lease
+    this.owned.epoch = lease.epoch
+  }
+
+  /** Claims the entries of this host for its new lease. A host that takes one over at the same time wins or loses. */
+  async #claimAll(): Promise<void> {
+    const mine = [...this.directory.all()].filter(({ entry }) => entry.host === this.hostId)
+    const { deps } = this.#options
+    const known = new Set(deps.rows.all().map(({ id }) => String(id)))
+    const next = mine[Symbol.iterator]()
+    const work = async () => {
+      for (const located of { [Symbol.iterator]: () => next })
+        await this.#claim(located, known.has(located.id))
+    }
+    await Promise.all(Array.from({ length: CLAIMS_AT_ONCE }, work))
+  }
+
+  async #claim(located: Located, hasRow: boolean): Promise<void> {
+    const { entry, id } = located
+    // The server ended before the sandbox was created.
+    if (!hasRow && entry.state === 'creating') {
+      if (await this.directory.remove(located)) await this.#releaseName(located)
+      return
+    }
+    const claimed = await this.directory.change(located, { ...entry, epoch: this.owned.epoch })
+    if (claimed !== undefined) return this.owned.hold(claimed)
+    const now = await this.directory.read(id)
+    if (now?.entry.host === this.hostId) await this.#claim(now, hasRow)
+  }
+
+  async #releaseName({ id, entry: { name, owner } }: Located): Promise<void> {
+    if (name !== undefined) await this.names.release(id, { name, owner })
+  }
+
+  /**
+   * Another host owns the sandbox, or has deleted it. An entry that is missing proves nothing: NATS may have lost it, and
+   * a host never removes a sandbox for that.
+   */
+  async #isGone(id: SandboxId): Promise<boolean> {
+    if (this.owned.find(id) !== undefined) return false
+    const located = await this.directory.read(id)
+    return located === undefined ? await this.directory.wasRemoved(id) : located.entry.host !== this.hostId
+  }
+
+  #lose(lease: Lease): void {
+    if (this.#lease !== lease) return
+    this.#isJoined = false
+    const { deps, log } = this.#options
+    const fields = { hostId: this.hostId, epoch: lease.epoch }
+    log.error(fields, 'the lease of this host has ended; its sandboxes are frozen until it has another one')
+    stopEffects(deps, log)
+    for (const listener of this.#lostListeners) listener()
+    if (!this.#ending.signal.aborted) this.#rejoining = this.#rejoin()
+  }
+
+  async #rejoin(): Promise<void> {
+    const { deps, log } = this.#options
+    while (!this.#ending.signal.aborted) {
+      try {
+        await this.#takeLease()
+        this.owned.reset()
+        const sandboxes = [...deps.sandboxes.all()]
+        await Promise.all(sandboxes.map(({ id }) => this.directory.read(id)))
+        await this.#claimAll()
+        for (const { id } of sandboxes) if (await this.#isGone(id)) await this.#evict(id)
+        this.#isJoined = this.#lease?.isHeld === true
+        await resumeEffects(deps, log)
+        this.start()
+        log.info({ epoch: this.owned.epoch }, 'this host has a lease again')
+        return
+      } catch (err) {
+        log.warn({ err }, 'this host could not join its cluster again yet')
+        await sleep(REJOIN_PAUSE_MS, undefined, { ref: false })
+      }
+    }
+  }
+
+  /** Removes the copy of a sandbox that another host owns. */
+  async #evict(id: SandboxId): Promise<void> {
+    const { deps, log } = this.#options
+    const sandbox = deps.sandboxes.find(id)
+    this.owned.forget(id)
+    if (sandbox === undefined || sandbox.isDeleted) return
+    log.warn({ sandboxId: id }, 'a sandbox is another host’s now; its copy here is removed')
+    deps.network.shut(id)
+    await sandbox.burrow?.destroy().catch(() => {})
+    await sandbox.delete().catch(async (err: unknown) => {
+      log.error({ sandboxId: id, err }, 'the copy of a sandbox could not be removed')
+      await sleep(EVICT_RETRY_MS, undefined, { ref: false })
+      if (!this.#ending.signal.aborted) await this.#evict(id)
+    })
+  }
+}
+
+function movedAway(id: SandboxId): DormouseError {
+  return new DormouseError('host_unavailable', `The sandbox ${id} is on its way to another host.`, {
+    details: { retryAfterMs: 200 },
+  })
+}
+
+function leaseLost(): DormouseError {
+  return new DormouseError(
+    'cluster_unavailable',
+    'This host has lost its lease and does not act for its sandboxes.',
+    {
+      hint: 'Use another host, or try again when this one reaches NATS.',
+      details: { retryAfterMs: 1_000 },
+    },
+  )
+}

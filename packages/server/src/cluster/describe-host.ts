@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto'
+import { readFileSync, statfsSync } from 'node:fs'
+import { arch, cpus, loadavg, release, totalmem } from 'node:os'
+import type { HostDescription } from '@dormouse/cluster'
+import type { Sandboxes } from '../sandbox/sandboxes.ts'
+import { VERSION } from '../version.ts'
+
+export interface DescribeHost {
+  readonly id: string
+  readonly dataDir: string
+  readonly address: () => string
+  readonly isCordoned: () => boolean
+  readonly sandboxes: Sandboxes
+  readonly abilities: unknown
+}
+
+/** What this host says of itself. */
+export function describeHost(options: DescribeHost): () => HostDescription {
+  const { id, dataDir, address, isCordoned, sandboxes, abilities } = options
+  const startedAt = new Date().toISOString()
+  const instance = instanceOf(dataDir)
+  return () => {
+    const { bavail, bsize, blocks } = statfsSync(dataDir)
+    const all = [...sandboxes.all()]
+    return {
+      ...{
+        id,
+        address: address(),
+        version: VERSION,
+        startedAt,
+        instance,
+        isCordoned: isCordoned(),
+        abilities,
+      },
+      ...{ arch: arch(), kernel: release() },
+      room: {
+        memoryTotalBytes: totalmem(),
+        memoryFreeBytes: availableBytes(),
+        diskTotalBytes: blocks * bsize,
+        diskFreeBytes: bavail * bsize,
+        cpus: cpus().length,
+      },
+      load: {
+        running: all.filter(({ row }) => row.state === 'running').length,
+        sandboxes: all.length,
+        cpu: loadavg()[0] ?? 0,
+      },
+    }
+  }
+}
+
+/** The lock of the data directory holds within one boot of one machine. */
+function instanceOf(dataDir: string): string {
+  const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()
+  return createHash('sha256').update(`${boot} ${dataDir}`).digest('hex').slice(0, 16)
+}
+
+function availableBytes(): number {
+  const found = /^MemAvailable:\s+(\d+) kB$/m.exec(readFileSync('/proc/meminfo', 'latin1'))?.[1]
+  return found === undefined ? 0 : Number(found) * 1024
+}

@@ -1,0 +1,243 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { settledWithin } from '@dormouse/async'
+import type { Directory, DirectoryEntry, Located, Names, Replica } from '@dormouse/cluster'
+import type { SandboxId } from '@dormouse/contracts'
+import { NameTakenElsewhere } from '../sandbox/sandbox-errors.ts'
+import type { SandboxRow } from '../store/sandbox-rows.ts'
+
+export interface OwnedSandboxesOptions {
+  readonly directory: Directory
+  readonly names: Names
+  readonly hostId: string
+  /** Another host owns the sandbox now. Its copy here must end. */
+  readonly onLost: (id: SandboxId) => void
+}
+
+const RETRY_MS = 500
+const CLOSE_MS = 3_000
+
+/**
+ * The entries of this host in the directory. Writes of one sandbox happen one after the other, and a write that finds
+ * another revision than expected means that the sandbox is not this host's any more.
+ */
+export class OwnedSandboxes {
+  /** The lease under which this host owns its sandboxes. */
+  epoch = 0
+  readonly #options: OwnedSandboxesOptions
+  readonly #owned = new Map<string, Located>()
+  readonly #newest = new Map<string, SandboxRow>()
+  readonly #writing = new Map<string, Promise<void>>()
+  #isClosed = false
+
+  constructor(options: OwnedSandboxesOptions) {
+    this.#options = options
+  }
+
+  find(id: string): Located | undefined {
+    return this.#owned.get(id)
+  }
+
+  /** Also when the directory does not have it yet. */
+  has(id: string): boolean {
+    return this.#owned.has(id) || this.#newest.has(id)
+  }
+
+  all(): Iterable<Located> {
+    return this.#owned.values()
+  }
+
+  /** Adds the entry of a sandbox that is about to be created, then takes its name. On failure nothing is left. */
+  async claim(row: SandboxRow): Promise<void> {
+    const { directory } = this.#options
+    const added = await directory.add(row.id, this.#entryOf(row, undefined))
+    if (added === undefined) return
+    this.#owned.set(row.id, added)
+    if (row.name === undefined) return
+    try {
+      await this.claimName(row, row.name)
+    } catch (error) {
+      await this.release(row)
+      throw error
+    }
+  }
+
+  async claimName({ id, owner }: SandboxRow, name: string): Promise<void> {
+    const { names } = this.#options
+    const holder = await names.claim(id, { name, owner })
+    if (holder === id) return
+    throw new NameTakenElsewhere(name, holder)
+  }
+
+  /** Takes the entry out of the directory. Afterwards no host wakes the sandbox. */
+  async release({ id, name, owner }: SandboxRow): Promise<void> {
+    const { directory, names } = this.#options
+    await this.#writing.get(id)?.catch(() => {})
+    const located = this.#owned.get(id)
+    if (located === undefined) return
+    this.#newest.delete(id)
+    this.#owned.delete(id)
+    const isRemoved = await directory.remove(located).catch((error: unknown) => {
+      this.#owned.set(id, located)
+      throw error
+    })
+    if (isRemoved && name !== undefined) await names.release(id, { name, owner })
+  }
+
+  /** Forgets which entries are this host's, before it claims them for a new lease. */
+  reset(): void {
+    this.#owned.clear()
+  }
+
+  /** The sandbox is another host's from now on. */
+  forget(id: string): void {
+    this.#owned.delete(id)
+    this.#newest.delete(id)
+  }
+
+  /** This host has claimed the entry. */
+  hold(located: Located): void {
+    this.#owned.set(located.id, located)
+  }
+
+  /** Writes the entry of a sandbox in the background, until it succeeds or the sandbox is not this host's any more. */
+  publish(row: SandboxRow): void {
+    if (row.state === 'deleting' || this.#isClosed) return
+    const before = this.#newest.get(row.id) ?? (this.#owned.get(row.id)?.entry.row as SandboxRow | undefined)
+    if (before !== undefined && isSame(before, row)) return
+    this.#newest.set(row.id, row)
+    this.#write(row.id)
+  }
+
+  /** Resolves when the entry says that the snapshot is in the depot; false when the sandbox has changed meanwhile. */
+  async setReplica(id: string, replica: Replica): Promise<boolean> {
+    await this.flush(id)
+    const located = this.#owned.get(id)
+    if (located === undefined || located.entry.head !== replica.snapshotId) return false
+    return await this.#inTurn(id, () => this.#put(located, { ...located.entry, replica }))
+  }
+
+  /** Gives the sandbox to another host. False when it is not this host's any more. */
+  async giveTo(id: string, to: { host: string; epoch: number }): Promise<boolean> {
+    await this.flush(id)
+    const located = this.#owned.get(id)
+    if (located === undefined) return false
+    const entry = { ...located.entry, ...to, generation: located.entry.generation + 1 }
+    return (await this.#options.directory.change(located, entry)) !== undefined
+  }
+
+  /** Resolves when what was published before is written. */
+  async flush(id: string): Promise<void> {
+    for (let writing = this.#writing.get(id); writing !== undefined; writing = this.#writing.get(id))
+      await writing
+  }
+
+  /** Waits for writes under way, but not for a NATS that does not answer. */
+  async close(): Promise<void> {
+    await settledWithin(Promise.allSettled(this.#writing.values()), CLOSE_MS)
+    this.#isClosed = true
+  }
+
+  #write(id: string): void {
+    if (this.#writing.has(id)) return
+    const writing = this.#writeUntilDone(id).finally(() => {
+      this.#writing.delete(id)
+      if (this.#newest.has(id) && !this.#isClosed) this.#write(id)
+    })
+    this.#writing.set(id, writing)
+  }
+
+  async #writeUntilDone(id: string): Promise<void> {
+    for (let isDone = false; !isDone && !this.#isClosed && this.#newest.has(id); ) {
+      isDone = await this.#writeNewest(id).then(
+        () => true,
+        () => false,
+      )
+      // NATS does not answer. The deadline of the lease decides what the host may do meanwhile.
+      if (!isDone) await sleep(RETRY_MS, undefined, { ref: false })
+    }
+  }
+
+  async #writeNewest(id: string): Promise<void> {
+    const row = this.#newest.get(id)
+    if (row === undefined) return
+    const { directory, names } = this.#options
+    const located = this.#owned.get(id)
+    if (located === undefined) {
+      const added = await directory.add(id, this.#entryOf(row, undefined))
+      if (added === undefined) return await this.#adopt(id)
+      this.#owned.set(id, added)
+    } else {
+      await this.#put(located, this.#entryOf(row, located.entry))
+      const { name, owner } = located.entry
+      if (name !== undefined && name !== row.name) await names.release(id, { name, owner })
+    }
+    if (this.#newest.get(id) === row) this.#newest.delete(id)
+  }
+
+  async #inTurn<Value>(id: string, write: () => Promise<Value>): Promise<Value> {
+    const written = write()
+    const turn = written.then(
+      () => {},
+      () => {},
+    )
+    this.#writing.set(id, turn)
+    try {
+      return await written
+    } finally {
+      this.#writing.delete(id)
+      if (this.#newest.has(id) && !this.#isClosed) this.#write(id)
+    }
+  }
+
+  async #put(located: Located, entry: DirectoryEntry): Promise<boolean> {
+    const { directory } = this.#options
+    const changed = await directory.change(located, entry)
+    if (changed !== undefined) {
+      this.#owned.set(located.id, changed)
+      return true
+    }
+    await this.#adopt(located.id)
+    return false
+  }
+
+  /**
+   * The entry has another revision than this host knew. When it is still this host's, because the answer to a write was
+   * lost or the host has claimed it for a new lease, throws, so that the write is tried again.
+   */
+  async #adopt(id: string): Promise<void> {
+    const { directory, hostId } = this.#options
+    const now = await directory.read(id)
+    if (now?.entry.host !== hostId) return this.#lose(id)
+    this.#owned.set(id, now)
+    throw new Error('the entry has changed')
+  }
+
+  #lose(id: string): void {
+    this.forget(id)
+    this.#options.onLost(id as SandboxId)
+  }
+
+  #entryOf(row: SandboxRow, before: DirectoryEntry | undefined): DirectoryEntry {
+    return {
+      host: this.#options.hostId,
+      epoch: this.epoch,
+      generation: before?.generation ?? 0,
+      owner: row.owner,
+      name: row.name,
+      state: row.state,
+      head: row.head,
+      createdAt: row.createdAt,
+      replica: before?.replica,
+      row,
+    }
+  }
+}
+
+/** What changes with every call does not go into the directory. */
+const PASSING = new Set(['lastActiveAt', 'stateSince', 'burrow', 'tier', 'wakesAt', 'diskBytes', 'diskFiles'])
+
+function isSame(before: SandboxRow, row: SandboxRow): boolean {
+  const text = (one: SandboxRow) =>
+    JSON.stringify(one, (key, value: unknown) => (PASSING.has(key) ? undefined : value))
+  return before === row || text(before) === text(row)
+}

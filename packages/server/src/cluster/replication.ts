@@ -1,0 +1,127 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Mutex } from '@dormouse/async'
+import type { Depot, Replica } from '@dormouse/cluster'
+import { hasErrorCode, type SandboxId, type SnapshotId } from '@dormouse/contracts'
+import type { PortablePart, SnapshotTransfer } from '@dormouse/engine'
+import { z } from 'zod'
+import type { Log } from '../log.ts'
+import type { SandboxRow } from '../store/sandbox-rows.ts'
+import type { OwnedSandboxes } from './owned-sandboxes.ts'
+
+export interface ReplicationOptions {
+  readonly depot: Depot
+  readonly transfer: SnapshotTransfer
+  readonly owned: OwnedSandboxes
+  readonly rowOf: (id: SandboxId) => SandboxRow | undefined
+  readonly log: Log
+}
+
+/** The list of a snapshot: its parts, each with the name of its own list, which names chunks. */
+export const snapshotListSchema = z.strictObject({
+  parts: z.array(z.strictObject({ key: z.string(), list: z.string() })),
+})
+export const partListSchema = z.strictObject({ chunks: z.array(z.string()) })
+
+const RETRY_MS = 2_000
+
+/** Uploads the heads of sleeping sandboxes to the depot, one after the other. */
+export class Replication {
+  readonly #options: ReplicationOptions
+  readonly #waiting = new Set<SandboxId>()
+  readonly #turn = new Mutex()
+  #isClosed = false
+  #sentBytes = 0
+
+  constructor(options: ReplicationOptions) {
+    this.#options = options
+  }
+
+  /** Bytes that were sent to the depot since the server started. */
+  get sentBytes(): number {
+    return this.#sentBytes
+  }
+
+  close(): void {
+    this.#isClosed = true
+  }
+
+  isReplicated(id: SandboxId): boolean {
+    const entry = this.#options.owned.find(id)?.entry
+    return entry?.replica !== undefined && entry.replica.snapshotId === this.#options.rowOf(id)?.head
+  }
+
+  /** A sandbox may have a head that the depot lacks. */
+  schedule(row: SandboxRow): void {
+    if (!isPortable(row) || row.state !== 'standby' || this.#waiting.has(row.id) || this.isReplicated(row.id))
+      return
+    this.#waiting.add(row.id)
+    void this.#untilDone(row.id).finally(() => {
+      this.#waiting.delete(row.id)
+      // It may have slept again at the last moment.
+      const now = this.#options.rowOf(row.id)
+      if (now !== undefined && !this.#isClosed) this.schedule(now)
+    })
+  }
+
+  /** Resolves when the head that the sandbox sleeps at is in the depot. False when it does not sleep any more. */
+  async replicate(id: SandboxId): Promise<boolean> {
+    const { rowOf, owned } = this.#options
+    return await this.#turn.run(async () => {
+      const row = rowOf(id)
+      if (row?.head === undefined || !isPortable(row)) return false
+      if (this.isReplicated(id)) return true
+      const replica = await this.#upload(row.head)
+      await owned.flush(id)
+      return await owned.setReplica(id, replica)
+    })
+  }
+
+  async #untilDone(id: SandboxId): Promise<void> {
+    const { rowOf, log } = this.#options
+    while (!this.#isClosed && rowOf(id)?.state === 'standby' && !this.isReplicated(id)) {
+      try {
+        if ((await this.replicate(id)) && this.isReplicated(id)) return
+      } catch (err) {
+        // A snapshot that is gone was replaced by a newer one.
+        if (!hasErrorCode(err, 'not_found'))
+          log.warn({ sandboxId: id, err }, 'a snapshot is not in the depot yet')
+      }
+      await sleep(RETRY_MS, undefined, { ref: false })
+    }
+  }
+
+  async #upload(snapshotId: SnapshotId): Promise<Replica> {
+    const { transfer, depot } = this.#options
+    return await transfer.export(snapshotId, async ({ needs, parts }) => {
+      const listed: z.output<typeof snapshotListSchema>['parts'] = []
+      for (const part of parts) listed.push({ key: part.key, list: await this.#uploadPart(part) })
+      const list = `all-${listNameOf(parts[0]?.key ?? snapshotId)}`
+      await depot.putList(list, { parts: listed })
+      return { snapshotId, list, createdAt: new Date().toISOString(), needs }
+    })
+  }
+
+  /** The content follows from the key, so a part that is listed is there. */
+  async #uploadPart({ key, read }: PortablePart): Promise<string> {
+    const { depot } = this.#options
+    const list = listNameOf(key)
+    if (await depot.hasList(list)) return list
+    const { chunks, sentBytes } = await depot.store(read())
+    this.#sentBytes += sentBytes
+    await depot.putList(list, { chunks })
+    return list
+  }
+}
+
+/**
+ * Volumes and the values of secrets stay on their host, and sandboxes that use them stay with them. Snapshots of virtual
+ * machines do not travel yet.
+ */
+export function isPortable({ volumes, secrets, ephemeral, isolation }: SandboxRow): boolean {
+  return volumes.length === 0 && secrets.length === 0 && !ephemeral && isolation === 'process'
+}
+
+/** Keys have characters that subjects of NATS have not. */
+function listNameOf(key: string): string {
+  return key.replaceAll(/[^A-Za-z0-9_-]/g, '_')
+}

@@ -1,0 +1,173 @@
+import { KeyedMutex } from '@dormouse/async'
+import {
+  chooseHost,
+  type Depot,
+  type Directory,
+  type HostRecord,
+  type Hosts,
+  type Located,
+} from '@dormouse/cluster'
+import { DormouseError, type SandboxId, type SnapshotId } from '@dormouse/contracts'
+import type { SnapshotTransfer } from '@dormouse/engine'
+import { Sandbox } from '../sandbox/sandbox.ts'
+import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
+import type { SandboxRow } from '../store/sandbox-rows.ts'
+import type { OwnedSandboxes } from './owned-sandboxes.ts'
+import { partListSchema, snapshotListSchema } from './replication.ts'
+
+export interface TakeOverOptions {
+  readonly hostId: string
+  readonly directory: Directory
+  readonly hosts: Hosts
+  readonly owned: OwnedSandboxes
+  readonly depot: Depot
+  readonly transfer: SnapshotTransfer
+  readonly deps: SandboxDependencies
+  /** Whether this host has a lease. */
+  readonly isHeld: () => boolean
+}
+
+/** Where a request for a sandbox is served. */
+export type Place =
+  | { readonly kind: 'here' }
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'elsewhere'; readonly host: HostRecord }
+
+/** Brings sandboxes of lost hosts, and those that were given to this host, onto this host. */
+export class TakeOver {
+  readonly #options: TakeOverOptions
+  readonly #locks = new KeyedMutex()
+
+  constructor(options: TakeOverOptions) {
+    this.#options = options
+  }
+
+  /** Finds where a sandbox is, and brings it here when its host is lost. Throws `host_unavailable`. */
+  async locate(id: string, { isFresh }: { isFresh: boolean }): Promise<Place> {
+    const { deps, directory, hosts, hostId } = this.#options
+    if (deps.sandboxes.find(id) !== undefined) return { kind: 'here' }
+    const located = (isFresh ? undefined : directory.find(id)) ?? (await directory.read(id))
+    if (located === undefined) return { kind: 'unknown' }
+    const host = hosts.find(located.entry.host)
+    if (host !== undefined && host.id !== hostId && hosts.stateOf(host.id) === 'alive')
+      return { kind: 'elsewhere', host }
+    return await this.#locks.run(id, () => this.#bring(id as SandboxId))
+  }
+
+  async #bring(id: SandboxId): Promise<Place> {
+    const { deps, directory, hosts, hostId, owned } = this.#options
+    if (deps.sandboxes.find(id) !== undefined) return { kind: 'here' }
+    const located = await directory.read(id)
+    if (located === undefined) return { kind: 'unknown' }
+    const { entry } = located
+    const isGiven = entry.host === hostId
+    if (!isGiven && hosts.stateOf(entry.host) === 'alive') {
+      const host = hosts.find(entry.host)
+      if (host !== undefined) return { kind: 'elsewhere', host }
+    }
+    const other = this.#placeOf(located)
+    if (other !== undefined) return { kind: 'elsewhere', host: other }
+    if (!isGiven && !(await hosts.end(entry.host, entry.epoch))) throw stillHeld(entry.host)
+    if (!this.#options.isHeld()) throw stillHeld(entry.host)
+    const next = {
+      ...entry,
+      host: hostId,
+      epoch: owned.epoch,
+      generation: entry.generation + (isGiven ? 0 : 1),
+    }
+    const claimed = await directory.change(located, next)
+    if (claimed === undefined) throw stillHeld(entry.host)
+    const wasLost = !isGiven && entry.state !== 'standby'
+    await this.#import(claimed, { wasLost, from: entry.host, isGiven })
+    return { kind: 'here' }
+  }
+
+  /** Another host than this one, when this one cannot take the sandbox. Throws when no host can. */
+  #placeOf(located: Located): HostRecord | undefined {
+    const { hosts, hostId, transfer } = this.#options
+    const { replica, state, head, host: from } = located.entry
+    if (replica === undefined) throw notReplicated(from, 'it has never been replicated')
+    // What is newer than the replica is on the disk of its host, and comes back with it.
+    if (state === 'standby' && head !== replica.snapshotId)
+      throw notReplicated(from, 'its newest snapshot is not')
+    const alive = hosts.all().filter(({ id }) => hosts.stateOf(id) === 'alive')
+    const { chosen, candidates } = chooseHost(alive, {
+      memoryBytes: 0,
+      preferred: hostId,
+      problemOf: ({ abilities }) => transfer.problemOf(replica.needs, abilities),
+    })
+    if (chosen !== undefined) return chosen.id === hostId ? undefined : chosen
+    const reasons = candidates.map(({ record, problem }) => `${record.id}: ${problem}`)
+    throw new DormouseError('host_unavailable', `No host can take the sandbox. ${reasons.join('; ')}.`, {
+      details: { hosts: candidates.map(({ record, problem }) => ({ id: record.id, problem })) },
+    })
+  }
+
+  async #import(located: Located, how: { wasLost: boolean; from: string; isGiven: boolean }): Promise<void> {
+    const { deps, transfer, depot, owned } = this.#options
+    const { replica } = located.entry
+    if (replica === undefined) throw notReplicated(located.entry.host, 'it has never been replicated')
+    const began = performance.now()
+    const { parts } = snapshotListSchema.parse(await depot.findList(replica.list))
+    const snapshotId = replica.snapshotId as SnapshotId
+    await transfer.import(
+      snapshotId,
+      parts.map(({ key, list }) => ({ key, content: () => this.#contentOf(list) })),
+    )
+    const snapshot = await deps.engine.getSnapshot(snapshotId)
+    const before = located.entry.row as SandboxRow
+    const now = deps.clock.wallMs()
+    const row: SandboxRow = {
+      ...before,
+      ...{
+        state: 'standby',
+        tier: 'stored',
+        head: snapshotId,
+        headOf: snapshot.sandboxId,
+        burrow: undefined,
+      },
+      ...{ stateSince: now, lostSince: how.wasLost ? snapshot.createdAt.getTime() : before.lostSince },
+      ...{
+        wakesAt: undefined,
+        diskBytes: undefined,
+        diskFiles: undefined,
+        pausedAtBytes: before.pausedAtBytes,
+      },
+    }
+    const at = snapshot.createdAt.toISOString()
+    deps.db.transaction(() => {
+      deps.snapshots.put(snapshot, { owner: row.owner, isKept: false })
+      deps.rows.put(row)
+      deps.ledger.add(row.id, now, {
+        event: how.wasLost ? 'lost' : 'stored',
+        cause: how.isGiven ? 'moved' : 'host lost',
+        tier: 'stored',
+        latencyMs: performance.now() - began,
+        detail: `${how.isGiven ? 'Moved from another host' : `Host ${how.from} was lost`}. Back to ${at}.`,
+      })
+    })
+    owned.hold(located)
+    deps.sandboxes.add(new Sandbox(deps, row, { isRecorded: true }))
+    owned.publish(row)
+  }
+
+  async *#contentOf(list: string): AsyncGenerator<Uint8Array> {
+    const { depot } = this.#options
+    const { chunks } = partListSchema.parse(await depot.findList(list))
+    yield* depot.load(chunks)
+  }
+}
+
+function stillHeld(host: string): DormouseError {
+  return new DormouseError('host_unavailable', `The sandbox is on host ${host}, which does not answer.`, {
+    details: { host, retryAfterMs: 1_000 },
+  })
+}
+
+function notReplicated(host: string, why: string): DormouseError {
+  return new DormouseError(
+    'host_unavailable',
+    `The sandbox is on host ${host}, which does not answer, and ${why} in the depot.`,
+    { hint: 'Start that host again. The state of the sandbox is on its disk.', details: { host } },
+  )
+}

@@ -1,0 +1,106 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DormouseError } from '@dormouse/contracts'
+import type { Engine } from '@dormouse/engine'
+import type { Elsewhere } from '../api/services.ts'
+import type { Cluster } from '../cluster/cluster.ts'
+import { ClusterRows } from '../cluster/cluster-rows.ts'
+import { describeHost } from '../cluster/describe-host.ts'
+import { ListElsewhere } from '../cluster/list-elsewhere.ts'
+import type { Nodes } from '../cluster/nodes.ts'
+import { localUrl } from '../config/bind.ts'
+import type { ServerConfig } from '../config/config.ts'
+import type { Closing } from '../host/closing.ts'
+import type { Log } from '../log.ts'
+import type { Sandboxes } from '../sandbox/sandboxes.ts'
+import { openDatabase } from '../store/database.ts'
+import { clusterMigrations } from '../store/migrations/index.ts'
+import type { OpenedSandboxes } from './open-sandboxes.ts'
+
+export interface OpenCluster {
+  readonly config: ServerConfig
+  readonly engine: Engine
+  readonly opened: OpenedSandboxes
+  readonly fence: SharedArrayBuffer
+  readonly log: Log
+}
+
+export interface OpenedCluster {
+  readonly member: Cluster
+  readonly nodes: Nodes
+  readonly elsewhere: Elsewhere
+}
+
+/** Joins the cluster. Only this loads the client of NATS. Pre: recovery has not run. */
+export async function openCluster(options: OpenCluster, closing: Closing): Promise<OpenedCluster> {
+  const { config, engine, opened, fence, log } = options
+  const { transfer } = engine
+  if (transfer === undefined)
+    throw new DormouseError('host_unsupported', 'A host without CRIU cannot join a cluster.')
+  const [{ ClusterKey, connectCluster }, { Cluster }, { ClusterNodes }, { shareKeys }] = await Promise.all([
+    import('@dormouse/cluster'),
+    import('../cluster/cluster.ts'),
+    import('../cluster/cluster-nodes.ts'),
+    import('../cluster/shared-keys.ts'),
+  ])
+  const db = closing.use(
+    openDatabase({
+      path: join(config.dataDir, 'cluster.db'),
+      migrations: clusterMigrations,
+      synchronous: 'FULL',
+    }),
+  )
+  const rows = new ClusterRows(db)
+  const key = new ClusterKey(readKey(config, () => ClusterKey.create()))
+  const { servers, credentialsFile, caFile, replicas, leaseMs } = config.cluster
+  const connection = await connectCluster({
+    servers,
+    credentialsFile,
+    caFile,
+    replicas,
+    key,
+    hostId: rows.hostId,
+  })
+  const { sandboxes } = opened.deps
+  const address = { url: config.cluster.address ?? '' }
+  const describe = describeHost({
+    ...{ id: rows.hostId, dataDir: config.dataDir, sandboxes, abilities: await transfer.abilities() },
+    address: () => address.url,
+    isCordoned: () => rows.isCordoned,
+  })
+  const cluster = closing.use(
+    await Cluster.join({
+      ...{ connection, rows, describe, address, leaseMs, replicas, fence, transfer, log },
+      deps: opened.deps,
+    }),
+  )
+  closing.use(await shareKeys(connection, opened.access, log))
+  return {
+    member: cluster,
+    nodes: new ClusterNodes({ cluster, sandboxes, transfer }),
+    elsewhere: new ListElsewhere(cluster.directory, (id) => sandboxes.find(id) !== undefined),
+  }
+}
+
+/** What a server outside a cluster says of itself. */
+export function describeLone({ config, sandboxes }: { config: ServerConfig; sandboxes: Sandboxes }) {
+  return describeHost({
+    ...{ id: 'host', dataDir: config.dataDir, sandboxes, abilities: undefined },
+    address: () => localUrl(config, config.port),
+    isCordoned: () => false,
+  })
+}
+
+function readKey({ dataDir, cluster }: ServerConfig, create: () => Buffer): Buffer {
+  const path = cluster.keyFile ?? join(dataDir, 'cluster.key')
+  if (cluster.keyFile === undefined && !existsSync(path))
+    writeFileSync(path, `${create().toString('base64')}\n`, { mode: 0o600, flag: 'wx' })
+  try {
+    return Buffer.from(readFileSync(path, 'latin1').trim(), 'base64')
+  } catch (cause) {
+    throw new DormouseError('setup_failed', 'The key of the cluster cannot be read.', {
+      hint: 'Check `cluster.keyFile` and its permissions.',
+      cause,
+    })
+  }
+}

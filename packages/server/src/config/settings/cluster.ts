@@ -1,0 +1,66 @@
+import { z } from 'zod'
+import { optional, setting } from '../setting.ts'
+import { absolutePath } from '../value-schemas.ts'
+
+const SERVERS_MAX = 16
+const LEASE_MIN_MS = 1_000
+const LEASE_MAX_MS = 5 * 60_000
+const REPLICAS_MAX = 5
+
+const natsUrl = z
+  .string()
+  .regex(/^(?:nats|tls):\/\/[^\s/]+$/, 'must be an address such as nats://10.0.0.1:4222')
+const hostUrl = z
+  .string()
+  .regex(/^https?:\/\/[^\s/]+$/, 'must be an address such as https://host1.example.com:7070')
+
+/** Several hosts that share their sandboxes. */
+export const clusterSettings = {
+  cluster: {
+    servers: setting(z.array(natsUrl).max(SERVERS_MAX), [], {
+      env: 'DORMOUSE_CLUSTER',
+      flag: '--cluster',
+      argument: 'URLS',
+      summary: 'Join the cluster at these NATS servers ([guide](guides/cluster.md)).',
+      details:
+        'Separate several with commas. `tls://` encrypts. The servers need JetStream. Without this setting the server ' +
+        'is alone and uses no NATS.',
+    }),
+    address: optional(hostUrl, {
+      env: 'DORMOUSE_CLUSTER_ADDRESS',
+      flag: '--cluster-address',
+      argument: 'URL',
+      summary: 'Where the other hosts of the cluster reach this one.',
+      details: 'Without it, the address that the server listens on.',
+    }),
+    credentialsFile: optional(absolutePath, {
+      env: 'DORMOUSE_CLUSTER_CREDENTIALS',
+      summary: 'A credentials file (`.creds`) of NATS.',
+    }),
+    caFile: optional(absolutePath, {
+      env: 'DORMOUSE_CLUSTER_CA',
+      summary: 'Certificates, PEM, that sign those of the NATS servers.',
+    }),
+    keyFile: optional(absolutePath, {
+      env: 'DORMOUSE_CLUSTER_KEY',
+      flag: '--cluster-key',
+      argument: 'FILE',
+      summary: 'The key that all hosts of the cluster share, as a file.',
+      details:
+        'What hosts keep in NATS is encrypted with it. Without this setting it is `cluster.key` in the data directory; ' +
+        'the first host makes it, and the others need a copy.',
+    }),
+    replicas: setting(z.int().min(1).max(REPLICAS_MAX), 1, {
+      env: 'DORMOUSE_CLUSTER_REPLICAS',
+      summary: 'How many NATS servers hold a copy of everything.',
+      details: 'Use 3 with three NATS servers. All hosts need the same value.',
+    }),
+    leaseMs: setting(z.int().min(LEASE_MIN_MS).max(LEASE_MAX_MS), 10_000, {
+      env: 'DORMOUSE_CLUSTER_LEASE_MS',
+      summary: 'How long a host that does not answer keeps its sandboxes.',
+      details:
+        'After four fifths of this time without NATS a host stops what its sandboxes do outside. All hosts need the same ' +
+        'value.',
+    }),
+  },
+}

@@ -1,0 +1,33 @@
+import { DormouseError, type Isolation } from '@dormouse/contracts'
+import type { SandboxRow } from '../store/sandbox-rows.ts'
+import type { SandboxDependencies } from './sandbox-dependencies.ts'
+
+/** Throws when the engine for this isolation is missing here, or cannot do what the sandbox asks for. */
+export function requireIsolation(
+  { engine }: Pick<SandboxDependencies, 'engine'>,
+  isolation: Isolation,
+  wants: Partial<Pick<SandboxRow, 'volumes' | 'wakeOnTimer' | 'atMemoryLimit'>>,
+): void {
+  const { volumes, timers, waitsAtMemoryLimit } = engine.capabilitiesOf(isolation)
+  if (!volumes && (wants.volumes ?? []).length > 0) throw unsupported(isolation, 'volumes', 'mount volumes')
+  if (!timers && wants.wakeOnTimer === true) throw unsupported(isolation, 'wakeOnTimer', 'wake for timers')
+  if (!waitsAtMemoryLimit && wants.atMemoryLimit === 'pause')
+    throw unsupported(isolation, 'atMemoryLimit', 'be paused at the memory limit')
+}
+
+/** Templates that sandboxes build are snapshots of processes. */
+export function refuseBuiltTemplate(isolation: Isolation, template: string): DormouseError {
+  return new DormouseError(
+    'isolation_unsupported',
+    `The template "${template}" was built in a sandbox, and starts with isolation "process" only.`,
+    { details: { field: 'template', isolation } },
+  )
+}
+
+function unsupported(isolation: Isolation, field: string, what: string): DormouseError {
+  return new DormouseError(
+    'isolation_unsupported',
+    `A sandbox with isolation "${isolation}" cannot ${what}.`,
+    { details: { field, isolation } },
+  )
+}

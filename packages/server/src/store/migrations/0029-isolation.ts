@@ -1,0 +1,4 @@
+/** Which engine a sandbox lives in. */
+export const sql = `
+  ALTER TABLE sandboxes ADD COLUMN isolation TEXT NOT NULL DEFAULT 'process';
+`

@@ -1,0 +1,155 @@
+import { randomBytes } from 'node:crypto'
+import { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SharedDeadline } from '@dormouse/async'
+import { ClusterKey, connectCluster, Depot, Directory, Hosts, Lease, Names } from '@dormouse/cluster'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { NatsServer } from './nats-server.ts'
+
+const LEASE_MS = 1_500
+let nats: NatsServer
+const key = new ClusterKey(randomBytes(32))
+const opened: AsyncDisposable[] = []
+
+beforeAll(async () => {
+  nats = await NatsServer.start()
+})
+afterAll(async () => {
+  for (const one of opened) await one[Symbol.asyncDispose]()
+  await nats.cleanUp()
+})
+
+async function connect(hostId: string) {
+  const connection = await connectCluster({ servers: [nats.url], replicas: 1, key, hostId })
+  opened.push(connection)
+  return connection
+}
+
+async function takeLease(id: string, { instance = id, onLost = () => {} } = {}) {
+  const connection = await connect(id)
+  const deadline = new SharedDeadline()
+  const lease = await Lease.take({
+    ...{ hosts: connection.hosts, leaseMs: LEASE_MS, deadline, onLost },
+    describe: () => ({
+      ...{
+        id,
+        address: '',
+        version: '0',
+        startedAt: '2026-01-01T00:00:00.000Z',
+        instance,
+        isCordoned: false,
+      },
+      ...{ arch: 'x64', kernel: '6.12', abilities: {} },
+      room: { memoryTotalBytes: 1, memoryFreeBytes: 1, diskTotalBytes: 1, diskFreeBytes: 1, cpus: 1 },
+      load: { running: 0, sandboxes: 0, cpu: 0 },
+    }),
+  })
+  return { connection, lease, deadline }
+}
+
+const entry = (host: string) => ({
+  ...{ host, epoch: 1, generation: 0, owner: 'o', state: 'standby', createdAt: 1, row: {} },
+})
+
+describe('a lease', () => {
+  test('cannot be ended by another host while its host renews it', async () => {
+    const { lease } = await takeLease('renews')
+    const { hosts: bucket } = await connect('watcher-1')
+    using hosts = await Hosts.open({ hosts: bucket, leaseMs: LEASE_MS, id: 'watcher-1' })
+    await sleep(2 * LEASE_MS)
+    expect(hosts.stateOf('renews')).toBe('alive')
+    expect(await hosts.end('renews', lease.epoch)).toBe(false)
+    expect(lease.isHeld).toBe(true)
+    await lease.leave()
+    await expect.poll(() => hosts.stateOf('renews')).toBe('left')
+  })
+
+  test('has passed on its own host before another host may end it, and is then taken anew', async () => {
+    let lostAt = 0
+    const onLost = () => {
+      lostAt = performance.now()
+    }
+    const { connection, lease, deadline } = await takeLease('cut', { onLost })
+    const { hosts: bucket } = await connect('watcher-2')
+    using hosts = await Hosts.open({ hosts: bucket, leaseMs: LEASE_MS, id: 'watcher-2' })
+    // The link of the host is cut.
+    await connection[Symbol.asyncDispose]()
+    await expect.poll(() => hosts.end('cut', lease.epoch), { interval: 20 }).toBe(true)
+    const endedAt = performance.now()
+    expect(deadline.hasPassed).toBe(true)
+    expect(lostAt).toBeGreaterThan(0)
+    expect(lostAt).toBeLessThan(endedAt)
+    const next = await takeLease('cut')
+    expect(next.lease.epoch).toBe(lease.epoch + 1)
+    await next.lease.leave()
+  })
+
+  test('is refused to a copy of a data directory whose original is alive', async () => {
+    const { lease } = await takeLease('copied')
+    await expect(takeLease('copied', { instance: 'elsewhere' })).rejects.toMatchObject({ code: 'conflict' })
+    expect(lease.isHeld).toBe(true)
+    await lease.leave()
+  })
+})
+
+describe('the directory', () => {
+  test('is changed by compare-and-set only: one of two writers wins', async () => {
+    const one = await connect('d-1')
+    const two = await connect('d-2')
+    using first = await Directory.open({ bucket: one.directory, key })
+    using second = await Directory.open({ bucket: two.directory, key })
+    const added = await first.add('sb-a', entry('one'))
+    expect(await second.add('sb-a', entry('two'))).toBeUndefined()
+    const seen = await second.read('sb-a')
+    if (added === undefined || seen === undefined) throw new Error('there is no entry')
+    const outcomes = await Promise.all([first.change(added, entry('one')), second.change(seen, entry('two'))])
+    expect(outcomes.filter((outcome) => outcome !== undefined)).toHaveLength(1)
+    const winner = outcomes.find((outcome) => outcome !== undefined)
+    expect((await first.read('sb-a'))?.entry.host).toBe(winner?.entry.host)
+    expect(await first.remove(added)).toBe(false)
+  })
+
+  test('cannot be read with another key', async () => {
+    const other = new ClusterKey(randomBytes(32))
+    await expect(
+      connectCluster({ servers: [nats.url], replicas: 1, key: other, hostId: 'x' }),
+    ).rejects.toMatchObject({ code: 'setup_failed' })
+  })
+
+  test('gives a name to one sandbox, and again when that one is gone', async () => {
+    const { names: bucket } = await connect('n')
+    const there = new Set(['sb-1', 'sb-2'])
+    const names = new Names({ bucket, key, exists: async (id) => there.has(id) })
+    const of = { name: 'one', owner: 'key' }
+    const claims = await Promise.all([names.claim('sb-1', of), names.claim('sb-2', of)])
+    expect(new Set(claims).size).toBe(1)
+    there.delete(claims[0])
+    expect(await names.claim('sb-3', of)).toBe('sb-3')
+    await names.release('sb-2', of)
+    expect(await names.find(of)).toBe('sb-3')
+  })
+})
+
+describe('the depot', () => {
+  test('returns what was stored, and sends what is there already only once', async () => {
+    const { jetstream, manager } = await connect('depot')
+    const depot = await Depot.open({ jetstream, manager, key, replicas: 1 })
+    const content = Buffer.concat([randomBytes(3_000_000), Buffer.alloc(2_000_000)])
+    const first = await depot.store(Readable.from([content]))
+    expect(first.sentBytes).toBeGreaterThan(3_000_000)
+    const again = await Depot.open({ jetstream, manager, key, replicas: 1 })
+    expect(await again.store(Readable.from([content]))).toMatchObject({ chunks: first.chunks, sentBytes: 0 })
+    const loaded: Buffer[] = []
+    for await (const piece of depot.load(first.chunks)) loaded.push(piece)
+    expect(Buffer.concat(loaded).equals(content)).toBe(true)
+    await expect(depot.load(['0'.repeat(48)]).next()).rejects.toMatchObject({ code: 'snapshot_unusable' })
+  })
+
+  test('notices a chunk that was changed', async () => {
+    const { jetstream, manager } = await connect('damage')
+    const depot = await Depot.open({ jetstream, manager, key, replicas: 1 })
+    const { chunks } = await depot.store(Readable.from([randomBytes(1000)]))
+    await jetstream.publish(`dormouse.depot.chunk.${chunks[0]}`, randomBytes(1028))
+    await expect(depot.load(chunks).next()).rejects.toMatchObject({ code: 'snapshot_unusable' })
+  })
+})

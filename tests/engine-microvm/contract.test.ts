@@ -1,0 +1,33 @@
+import { type ContractPart, describeEngineContract } from '@dormouse/engine/contract'
+import { afterAll, beforeAll, describe, test, vi } from 'vitest'
+import { CHOSEN_TESTS, whyLeftOut } from './left-out.ts'
+import { BOOT_TIMEOUT_MS, bootTemplate, microvmFactory, microvmMissing } from './microvm-factory.ts'
+
+/** Under emulation a machine starts in seconds, so the default is a selection. `all` runs every part. */
+const IS_WHOLE = process.env['DORMOUSE_MICROVM_CONTRACT'] === 'all'
+const PARTS = (process.env['DORMOUSE_MICROVM_PARTS']?.split(',') ??
+  (IS_WHOLE
+    ? ['life', 'resources', 'sleep', 'files', 'runs', 'processes', 'network']
+    : ['life', 'sleep'])) as ContractPart[]
+
+const missing = await microvmMissing()
+
+if (missing !== undefined) {
+  describe('engine contract: microvm', () => {
+    // Skip: QEMU and the kernel of guests are installed only when asked for.
+    test.skip(missing, () => {})
+  })
+} else {
+  const factory = await microvmFactory()
+  vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
+  beforeAll(() => bootTemplate(factory), BOOT_TIMEOUT_MS)
+  afterAll(() => factory.cleanUp())
+  const topics = IS_WHOLE ? undefined : ['lifecycle', 'adopt', 'sleep', 'fork']
+  for (const part of PARTS) {
+    describeEngineContract('microvm', part, factory, {
+      ...(topics && { topics }),
+      skip: (name) =>
+        whyLeftOut(name) ?? (IS_WHOLE || CHOSEN_TESTS.has(name) ? undefined : 'not in the selection'),
+    })
+  }
+}
