@@ -41,12 +41,14 @@ export class BurrowEnds {
   /** Pre: the processes are back, and with them the other ends. */
   async start(): Promise<void> {
     const found = await findGateAddon()
-    if ('addon' in found)
-      found.addon.startEnds(
-        this.#records,
-        Int32Array.from(this.#ends, ({ fd }) => fd),
-      )
+    if (!('addon' in found)) return
+    const fds = Int32Array.from(this.#ends, ({ fd }) => fd)
+    const started = found.addon.startEnds(this.#records, fds)
     this.#records = Buffer.alloc(0)
+    // One that could not send everything would leave a gap. The program inside sees that it has ended.
+    const failed = this.#ends.filter((_, index) => started[index] !== true)
+    this.#ends = this.#ends.filter((_, index) => started[index] === true)
+    for (const { fd } of failed) closeSync(fd)
   }
 
   take(): readonly OpenEnd[] {

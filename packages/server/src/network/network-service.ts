@@ -66,6 +66,8 @@ interface NetworkedSandbox {
 interface BurrowGate {
   readonly burrow: Burrow
   readonly keeper: GateKeeper | undefined
+  /** Whether the sandbox was awake when it got this burrow. */
+  readonly wasAwake: boolean
   gate: Gate | undefined
   isAttached: boolean
   problem: string | undefined
@@ -114,8 +116,10 @@ export class NetworkService implements Disposable {
    */
   async open(sandbox: NetworkedSandbox, burrow: Burrow): Promise<void> {
     const { egress } = this.#options
-    const keeper = this.#parked?.keeperOf(sandbox.id, () => sandbox.effectiveRow.connections.keepAsleepMs)
-    const entry: BurrowGate = { burrow, keeper, gate: undefined, isAttached: false, problem: undefined }
+    const entry: BurrowGate = {
+      ...{ burrow, keeper: this.#keeperOf(sandbox), wasAwake: isAwake(sandbox) },
+      ...{ gate: undefined, isAttached: false, problem: undefined },
+    }
     this.#gates.set(sandbox.id, entry)
     if (egress === undefined) {
       entry.problem = NOT_HERE
@@ -152,8 +156,16 @@ export class NetworkService implements Disposable {
     // Read now: the policy may have changed since the burrow started.
     await egress.attach(sandbox.id, gate, this.#policyOf(sandbox.effectiveRow))
     entry.isAttached = true
-    // A frozen sandbox may still be stored, and wake from its snapshot again.
-    if (sandbox.effectiveRow.state === 'running') await this.#parked?.resume(sandbox.id, entry.burrow)
+    // A frozen sandbox may still be stored, and wake from its snapshot again. One that was awake may fall asleep again.
+    if (entry.wasAwake || isAwake(sandbox)) await this.#parked?.resume(sandbox.id, entry.burrow)
+  }
+
+  #keeperOf(sandbox: NetworkedSandbox): GateKeeper | undefined {
+    const keeper = this.#parked?.keeperOf(sandbox.id, () => sandbox.effectiveRow.connections.keepAsleepMs)
+    if (keeper === undefined) return undefined
+    // A sandbox that falls asleep right after a wake: its connections continue first.
+    const park = () => this.#locks.run(sandbox.id, () => keeper.park())
+    return { park, unpark: () => keeper.unpark() }
   }
 
   /** A snapshot of a sandbox was taken. Its connections can continue in a burrow that is made from it. */
@@ -281,6 +293,10 @@ export class NetworkService implements Disposable {
     const rules = { allow: allow.map(parseAllowRule), deny: deny?.map(parseAllowRule) }
     return { mode, ...rules, secrets: this.#options.secretsOf(row), owner: row.owner }
   }
+}
+
+function isAwake({ effectiveRow }: NetworkedSandbox): boolean {
+  return effectiveRow.state === 'running'
 }
 
 /** Callers may see who has taken an address that the gate needs. Other reasons go to the log only. */
