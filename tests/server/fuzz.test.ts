@@ -11,7 +11,7 @@ import { written } from './fuzz/written.ts'
 import { ServerProcess } from './server-process.ts'
 
 const SEED = Number(process.env['FUZZ_SEED'] ?? 20_260_101)
-const CASES = Number(process.env['FUZZ_CASES'] ?? 20)
+const CASES = Number(process.env['FUZZ_CASES'] ?? 8)
 const ROUTE_TIMEOUT_MS = 30_000 + CASES * 3_000
 /** Refused before anything inside is asked: these may not even wake a sandbox. */
 const AT_THE_EDGE = [401, 405, 406, 413, 415, 431]

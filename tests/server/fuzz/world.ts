@@ -223,6 +223,11 @@ export class World {
     ])
     const state: Json = Object.fromEntries(lists.map((list, index) => [list, pages[index].items]))
     for (const one of state.sandboxes) delete one.lastActiveAt
+    // The server measures volumes in the background.
+    for (const one of state.volumes) {
+      delete one.bytes
+      delete one.files
+    }
     const main = state.sandboxes.find(({ id }: Json) => id === sandbox)
     state.runs = runs.items.map(({ runId }: Json) => runId)
     // Looking inside would wake it.
