@@ -26,6 +26,7 @@ const SETUP_WORDS: Record<string, string[][]> = {
   test: [],
   doctor: [['doctor']],
   template: [['template', 'build']],
+  cluster: [['cluster', 'dev']],
   // Tested below without the launcher, which might rebuild everything while other tests run.
   key: [],
   ...Object.fromEntries(['help', '--help', '-h', '--version'].map((word) => [word, [[word]]])),
@@ -162,12 +163,12 @@ const USES: readonly (readonly [string, readonly string[], Typed?])[] = [
 ]
 /** Commands that other tests use with --json. */
 const ELSEWHERE = ['demo', 'promote', 'sh', 'ssh-key confirm', 'template debug']
-/** Commands that no test uses with --json: what they need, services, jobs or a second key, takes long to make. */
+/** Commands that no test uses with --json: what they need, services, jobs, a second key or host, takes long to make. */
 const UNUSED = [
   ...['deploy', 'service logs', 'service rm', 'service rollback', 'service show', 'service update'],
   ...['job cancel', 'job logs', 'job results', 'job rm', 'job show', 'job wait'],
   ...['schedule fire', 'schedule update', 'webhook test', 'webhook update'],
-  ...['volume share', 'volume unshare'],
+  ...['volume share', 'volume unshare', 'nodes', 'move', 'cordon', 'drain'],
 ]
 
 describe('with --json, commands print JSON', () => {
