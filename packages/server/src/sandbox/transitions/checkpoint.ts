@@ -40,7 +40,7 @@ async function record(sandbox: Sandbox, saved: Saved, latencyMs: number): Promis
   // Kernels are not asked: the answer of a busy one would take longer than the checkpoint.
   const variables = deps.variables.find(row.head)
   const written: StateChange = {
-    // `lostSince` stays, so that a caller who comes later learns of a loss.
+    // `lostSince` stays, so that a later caller learns of a loss.
     fields: { head: snapshot.id, ...(isAsleep && { tier: 'stored' }) },
     newBurrow: saved.burrow === undefined ? null : { burrow: saved.burrow, isContinued: true },
     intent: null,
