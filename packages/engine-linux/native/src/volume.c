@@ -12,7 +12,7 @@
  * the content from standard input. MODE is a decimal number, or `-`. The others are 0 or 1.
  *
  * Sandboxes made these files. The process that works on them is root of a user namespace whose ids start at BASE, its
- * root is the volume, and it has no network. So a link leads nowhere but into the volume, also one that changes meanwhile.
+ * root is the volume, and it has no network. So a link leads only into the volume, even if it changes.
  *
  * Prints what dormouse-files prints, without names of users.
  */
