@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
+import { sendSignal } from '../send-signal.ts'
 import type { ServerProcess } from '../server/server-process.ts'
 import { LEASE_MS, TestCluster } from './test-cluster.ts'
 
@@ -145,14 +146,14 @@ describe('a lost host', () => {
     await one.run(id, 'value = 1')
     await one.ok(`/v1/sandboxes/${id}/standby`, asleep)
     await one.run(id, 'value = 2')
-    process.kill(one.pid, 'SIGSTOP')
+    sendSignal(one.pid, 'SIGSTOP')
     await expect
       .poll(async () => (await runOn(two, id, 'value += 10; print(value)')).stdout, {
         timeout: 10 * LEASE_MS,
         interval: 300,
       })
       .toBe('11\n')
-    process.kill(one.pid, 'SIGCONT')
+    sendSignal(one.pid, 'SIGCONT')
     // A request that was passed on once is served by the owner only.
     const headers = { 'dormouse-hop': 'the-test' }
     for (let tries = 0; tries < 20; tries += 1) {

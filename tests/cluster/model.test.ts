@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Dice } from '../fuzz/dice.ts'
+import { sendSignal } from '../send-signal.ts'
 import type { ServerProcess } from '../server/server-process.ts'
 import { LEASE_MS, TestCluster } from './test-cluster.ts'
 
@@ -70,9 +71,9 @@ async function disturb(random: Dice): Promise<void> {
     await sleep(pauseMs)
     await host.begin()
   } else if (kind === 1) {
-    process.kill(host.pid, 'SIGSTOP')
+    sendSignal(host.pid, 'SIGSTOP')
     await sleep(pauseMs)
-    process.kill(host.pid, 'SIGCONT')
+    sendSignal(host.pid, 'SIGCONT')
   } else if (kind === 2) {
     await cluster.nats.kill()
     await sleep(pauseMs)

@@ -7,6 +7,7 @@ import type { EngineFactory } from '@dormouse/engine/contract'
 import { LinuxEngine } from '@dormouse/engine-linux'
 import { findHierarchies } from '../../packages/engine-linux/src/cgroup/find-hierarchies.ts'
 import { Layout } from '../../packages/engine-linux/src/host/layout.ts'
+import { sendSignal } from '../send-signal.ts'
 import { testDataDir } from '../test-data-dir.ts'
 
 export interface LinuxFactory extends EngineFactory {
@@ -56,12 +57,12 @@ export async function linuxFactory(): Promise<LinuxFactory> {
       return (await Promise.all(found)).flat()
     },
     async killBurrow(id: BurrowId) {
-      process.kill(await firstPid(layout, id), 'SIGKILL')
+      sendSignal(await firstPid(layout, id), 'SIGKILL')
     },
     async killAgent(id: BurrowId) {
       const first = await firstPid(layout, id)
       const [agent] = (await readFile(`/proc/${first}/task/${first}/children`, 'utf8')).split(' ')
-      process.kill(Number(agent), 'SIGKILL')
+      sendSignal(Number(agent), 'SIGKILL')
     },
     async cleanUp() {
       await dispose()

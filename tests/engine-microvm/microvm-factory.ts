@@ -7,6 +7,7 @@ import type { EngineFactory } from '@dormouse/engine/contract'
 import { findGuestKernel, findQemu, MicrovmEngine } from '@dormouse/engine-microvm'
 import { findHierarchies } from '../../packages/engine-linux/src/cgroup/find-hierarchies.ts'
 import { MicrovmLayout } from '../../packages/engine-microvm/src/host/microvm-layout.ts'
+import { sendSignal } from '../send-signal.ts'
 import { testDataDir } from '../test-data-dir.ts'
 
 export interface MicrovmFactory extends EngineFactory {
@@ -67,7 +68,7 @@ export async function microvmFactory(): Promise<MicrovmFactory> {
       const { first } = JSON.parse(await readFile(layout.burrow(id).record, 'utf8')) as {
         first: { pid: number }
       }
-      process.kill(first.pid, 'SIGKILL')
+      sendSignal(first.pid, 'SIGKILL')
     },
     // No process of the host is the agent, so a process of the guest kills its parent.
     async killAgent(id: BurrowId) {

@@ -4,6 +4,7 @@ import { newSandboxId } from '@dormouse/contracts'
 import type { Burrow, Engine } from '@dormouse/engine'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { linuxFactory } from '../engine-linux/linux-factory.ts'
+import { sendSignal } from '../send-signal.ts'
 
 const factory = await linuxFactory()
 let engine: Engine
@@ -80,11 +81,11 @@ describe('the end of a burrow is noticed', () => {
 
   test('when its first process takes its time after the agent is gone', async () => {
     const first = await firstPid()
-    process.kill(first, 'SIGSTOP')
+    sendSignal(first, 'SIGSTOP')
     await factory.killAgent(burrow.id)
     await expect(burrow.guest.info()).rejects.toMatchObject({ code: 'agent_unreachable' })
     await sleep(2_500)
-    process.kill(first, 'SIGCONT')
+    sendSignal(first, 'SIGCONT')
     await expectEnded('agent_ended')
   })
 
@@ -100,14 +101,14 @@ describe('an agent that does not answer', () => {
   test('delays neither a snapshot nor the end of its burrow for ever', async () => {
     const other = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
     const agents = await Promise.all([agentOf(burrow), agentOf(other)])
-    for (const agent of agents) process.kill(agent, 'SIGSTOP')
+    for (const agent of agents) sendSignal(agent, 'SIGSTOP')
     const save = (one: Burrow) =>
       engine.snapshot(one, { leave: 'gone' }).catch((error: { code: string }) => error.code)
     // One is destroyed while it is being saved, the other continues.
     const saving = Promise.all([save(burrow), save(other)])
     await other.destroy()
     expect(await saving).toEqual(['agent_unreachable', 'agent_unreachable'])
-    process.kill(agents[0], 'SIGCONT')
+    sendSignal(agents[0], 'SIGCONT')
     await burrow.guest.info()
     expect((await burrow.guest.runs.run({ code: 'print(7)' })).stdout).toBe('7\n')
     await burrow.destroy()

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type { LinuxBurrow } from '@dormouse/engine-linux'
 import { describe, expect, test, vi } from 'vitest'
 import type { Sandbox } from '../../packages/server/src/sandbox/sandbox.ts'
+import { sendSignal } from '../send-signal.ts'
 import { lines, useServer } from './harness.ts'
 
 const server = useServer()
@@ -61,7 +62,7 @@ describe.concurrent('a run whose sandbox loses its processes', () => {
     const sandbox = await server.newSandbox()
     const { whole, follow, view } = await begin(sandbox)
     const followed = follow()
-    process.kill(victim === 'agent' ? await agentOf(sandbox) : firstOf(sandbox), 'SIGKILL')
+    sendSignal(victim === 'agent' ? await agentOf(sandbox) : firstOf(sandbox), 'SIGKILL')
     expect(await whole).toMatchObject({
       status: 200,
       body: {
@@ -110,9 +111,9 @@ describe.concurrent('the caller of a run with a time-out', () => {
     const sandbox = await server.newSandbox()
     const { whole, view } = await begin(sandbox, { timeoutMs: 1_500 })
     const agent = await agentOf(sandbox)
-    process.kill(agent, 'SIGSTOP')
+    sendSignal(agent, 'SIGSTOP')
     expect(await whole).toMatchObject({ status: 504, body: { error: { code: 'run_unfinished' } } })
-    process.kill(agent, 'SIGCONT')
+    sendSignal(agent, 'SIGCONT')
     await until(async () =>
       expect(await view()).toMatchObject({ state: 'finished', result: { timedOut: true } }),
     )
@@ -135,7 +136,7 @@ describe.concurrent('an agent that does not answer', () => {
     const { whole, follow, runId, view } = await begin(sandbox)
     const followed = follow()
     const agent = await agentOf(sandbox)
-    process.kill(agent, 'SIGSTOP')
+    sendSignal(agent, 'SIGSTOP')
     const calls = [
       call(sandbox, '/files/stat?path=/etc/hostname'),
       call(sandbox, '/processes'),
@@ -148,7 +149,7 @@ describe.concurrent('an agent that does not answer', () => {
       expect({ status, code: body.error?.code }).toEqual({ status: 502, code: 'agent_unreachable' })
     expect((await followed).at(-1)).toMatchObject({ type: 'failed', error: { code: 'agent_unreachable' } })
     expect(await view()).toMatchObject({ state: 'running' })
-    process.kill(agent, 'SIGCONT')
+    sendSignal(agent, 'SIGCONT')
     await until(async () => expect((await call(sandbox, '/processes')).status).toBe(200))
     await call(sandbox, `/runs/${runId}/interrupt`, {})
     await until(async () => expect(await view()).toMatchObject({ state: 'finished' }))

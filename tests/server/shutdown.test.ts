@@ -2,13 +2,14 @@ import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import type { BurrowId } from '@dormouse/contracts'
 import { afterEach, describe, expect, test } from 'vitest'
+import { sendSignal } from '../send-signal.ts'
 import { ServerProcess } from './server-process.ts'
 
 let server: ServerProcess | undefined
 const stopped = new Set<number>()
 
 afterEach(async () => {
-  for (const pid of stopped) process.kill(pid, 'SIGCONT')
+  for (const pid of stopped) sendSignal(pid, 'SIGCONT')
   stopped.clear()
   await server?.cleanUp()
   server = undefined
@@ -39,13 +40,13 @@ describe('SIGTERM', () => {
     const [agent = 0] = await agents(server)
     await create(server, 'well')
     // It does not answer, so it cannot be saved.
-    process.kill(agent, 'SIGSTOP')
+    sendSignal(agent, 'SIGSTOP')
     stopped.add(agent)
     await server.stop()
     expect(server.lines.filter((line) => line.startsWith('Dormouse has ended')).at(-1)).toBe(
       'Dormouse has ended: 1 sandboxes put to standby; 1 could not be saved in time and keep running until the next start adopts them.',
     )
-    process.kill(agent, 'SIGCONT')
+    sendSignal(agent, 'SIGCONT')
     stopped.clear()
     await server.begin()
     const found = await server.ok('/v1/sandboxes')

@@ -12,6 +12,7 @@ import { FailureLog } from '../../packages/engine-linux/src/host/failure-log.ts'
 import { findProcess, type ThreadStatus } from '../../packages/engine-linux/src/process/process-status.ts'
 import { Dumper } from '../../packages/engine-linux/src/snapshot/dumper.ts'
 import { linuxFactory } from '../engine-linux/linux-factory.ts'
+import { sendSignal } from '../send-signal.ts'
 import { testDataDir } from '../test-data-dir.ts'
 
 const factory = await linuxFactory()
@@ -81,7 +82,7 @@ describe('a CRIU that saves', () => {
       hasVolumes: false,
     })
     const atWork = await findCriuAtWork()
-    process.kill(atWork.pid, 'SIGSTOP')
+    sendSignal(atWork.pid, 'SIGSTOP')
 
     const { capabilities, hasNoNewPrivileges } = findProcess(atWork.pid)!
     // SYS_ADMIN, SYS_PTRACE, and those over files and uids; no SYS_MODULE, NET_ADMIN, SYS_RAWIO, SYS_TIME, MKNOD,
@@ -111,7 +112,7 @@ describe('a CRIU that saves', () => {
   test('killed in the middle: the burrow ends, its files can be saved, nothing is left', async () => {
     const saving = engine.snapshot(burrow, { leave: 'running' })
     const refused = expect(saving).rejects.toMatchObject({ code: 'burrow_ended' })
-    process.kill((await findCriuAtWork()).pid, 'SIGKILL')
+    sendSignal((await findCriuAtWork()).pid, 'SIGKILL')
     await refused
     expect(await burrow.ended).toEqual({ reason: 'killed' })
     const { snapshot } = await engine.snapshot(burrow, { kind: 'files', leave: 'gone' })

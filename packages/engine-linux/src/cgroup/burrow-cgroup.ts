@@ -283,7 +283,11 @@ async function membersOf(directory: string): Promise<number[]> {
     if (error.code !== 'ENOENT' && error.code !== 'ENODEV') throw error
     return ''
   })
-  return text.split('\n').filter(Boolean).map(Number)
+  // The kernel says 0 for a process outside of our PID namespace; a signal to 0 would go to our own group.
+  return text
+    .split('\n')
+    .map(Number)
+    .filter((pid) => pid > 0)
 }
 
 async function signalMembers(
