@@ -17,4 +17,4 @@ export { sendUnacknowledgedAgain, withoutBytes } from './network/connection-end.
 export { findGateAddon, gateAddon } from './network/gate-addon.ts'
 export { type FirstProcess, isAlive, killFirstProcess, waitForEnd } from './process/first-process.ts'
 export { envSchema, userSchema } from './template/program-settings.ts'
-export { getTemplate, type Template } from './template/template-store.ts'
+export { getTemplate, isolationOfTemplate, type Template } from './template/template-store.ts'

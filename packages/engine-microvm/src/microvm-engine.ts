@@ -29,7 +29,7 @@ import type {
   VolumeFiles,
 } from '@dormouse/engine'
 import { capabilitiesIn, ofIsolation } from '@dormouse/engine'
-import { createSchema, gateAddon, getTemplate, type ParentCgroup } from '@dormouse/engine-linux/for-engines'
+import { createSchema, gateAddon, getTemplate, isolationOfTemplate, type ParentCgroup } from '@dormouse/engine-linux/for-engines'
 import { adoptBurrows } from './adopt-burrows.ts'
 import { machineMemoryBytes } from './burrow/host-limits.ts'
 import { MicrovmBurrow } from './burrow/microvm-burrow.ts'
@@ -108,6 +108,10 @@ export class MicrovmEngine implements Engine {
 
   isolationOf(snapshotId: SnapshotId): 'microvm' | undefined {
     return this.#store.has(snapshotId) ? 'microvm' : undefined
+  }
+
+  async isolationOfTemplate(name: string): Promise<Isolation | undefined> {
+    return isolationOfTemplate(this.#options.dataDir, name)
   }
 
   async createBurrow(input: CreateBurrow, signal?: AbortSignal): Promise<Burrow> {
@@ -189,7 +193,8 @@ export class MicrovmEngine implements Engine {
     const resumed = await limitRestore(burrow.sandboxId, resume).catch((resumeError: unknown) => ({
       resumeError,
     }))
-    if ('resumeError' in resumed) return { snapshot, connections, children: [], resumeError: resumed.resumeError }
+    if ('resumeError' in resumed)
+      return { snapshot, connections, children: [], resumeError: resumed.resumeError }
     const parent = this.#hold(resumed)
     onParent?.({ burrow: parent, snapshot })
     const children = await makeChildren(this.#host, manifest, options)

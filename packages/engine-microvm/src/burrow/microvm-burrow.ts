@@ -64,7 +64,13 @@ export class MicrovmBurrow implements Burrow {
   #destroying: Promise<void> | undefined
   #end: (end: BurrowEnd) => void = () => {}
 
-  constructor(host: MicrovmHost, paths: MicrovmBurrowPaths, record: MicrovmRecord, qemu: LaunchedQemu, ends?: BurrowEnds) {
+  constructor(
+    host: MicrovmHost,
+    paths: MicrovmBurrowPaths,
+    record: MicrovmRecord,
+    qemu: LaunchedQemu,
+    ends?: BurrowEnds,
+  ) {
     this.#host = host
     this.#qemu = qemu
     this.paths = paths
