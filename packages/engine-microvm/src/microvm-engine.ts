@@ -29,7 +29,13 @@ import type {
   VolumeFiles,
 } from '@dormouse/engine'
 import { capabilitiesIn, ofIsolation } from '@dormouse/engine'
-import { createSchema, gateAddon, getTemplate, isolationOfTemplate, type ParentCgroup } from '@dormouse/engine-linux/for-engines'
+import {
+  createSchema,
+  gateAddon,
+  getTemplate,
+  isolationOfTemplate,
+  type ParentCgroup,
+} from '@dormouse/engine-linux/for-engines'
 import { adoptBurrows } from './adopt-burrows.ts'
 import { machineMemoryBytes } from './burrow/host-limits.ts'
 import { MicrovmBurrow } from './burrow/microvm-burrow.ts'

@@ -101,6 +101,12 @@ export class MicrovmBurrow implements Burrow {
     return this.record.limits
   }
 
+  /** The disks below its own, lowest first. */
+  get diskFiles(): string[] {
+    const { base } = this.record
+    return base.disks.map((name) => this.#host.diskFile(this.paths.disks, base, name))
+  }
+
   get qmp() {
     return this.#qemu.qmp
   }
