@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 export const nativeBuildDir = fileURLToPath(new URL('../native/build/', import.meta.url))
 export const initProgram = inBuild('dormouse-init')
 export const shiftProgram = inBuild('dormouse-shift')
+export const ownProgram = inBuild('dormouse-own')
 export const unpackProgram = inBuild('dormouse-unpack')
 export const pagesProgram = inBuild('dormouse-pages')
 export const moveProgram = inBuild('dormouse-move')
