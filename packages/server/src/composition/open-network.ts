@@ -65,7 +65,7 @@ export async function openNetwork(
       denials,
       failedLookups,
       secretsOf: (row) => secrets.secretsOf(row),
-      recordFailure: (id, detail) => record([{ id, entry: { event: 'failed', cause: 'network', detail } }]),
+      record: (id, entry) => record([{ id, entry }]),
       log,
     }),
   )
