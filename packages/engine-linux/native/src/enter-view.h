@@ -19,6 +19,7 @@ struct view {
 
 /*
  * Continues in a child that is root of a user namespace with the ids of sandboxes, without network, and whose root
- * directory is the view: a link leads nowhere but into it, even if it changes. The parent waits and exits like the child.
+ * directory is the view: a link leads nowhere but into it, even if it changes. The parent waits and exits like the
+ * child.
  */
 void enter_view(const struct view *view);

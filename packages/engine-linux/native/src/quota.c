@@ -1,15 +1,16 @@
 /*
  * dormouse-quota DIRECTORY
  *
- * Limits directories below DIRECTORY with project quotas, which the kernel enforces. Reads lines and prints one for each:
+ * Limits directories below DIRECTORY with project quotas, which the kernel enforces. Reads lines and prints one for
+ * each:
  *
  *   new NAME BYTES FILES     gives an empty directory a project of its own with these limits
  *   limit NAME BYTES FILES   changes the limits of its project
  *   use NAME                 shows what its project uses
  *   free NAME                removes the limits of its project
  *
- * Prints `hard BYTES FILES` with what is used, or `measured` if the kernel enforces nothing for this directory. FILES does
- * not count the directory itself.
+ * Prints `hard BYTES FILES` with what is used, or `measured` if the kernel enforces nothing for this directory. FILES
+ * does not count the directory itself.
  */
 #include <errno.h>
 #include <fcntl.h>
