@@ -15,14 +15,16 @@ export class VolumeQuotas {
 
   /** Gives an empty volume its limits. */
   async add(volumeId: VolumeId, { bytes, files }: VolumeLimits): Promise<SizeLimit> {
-    const [limit] = await this.#learn([volumeId], [`new ${volumeId} ${bytes} ${files}`])
+    const [limit] = await this.#learn([volumeId], [`new ${volumeId} ${Math.ceil(bytes)} ${Math.ceil(files)}`])
     return limit ?? 'measured'
   }
 
   /** Returns the volumes whose limits are hard. */
   async set(limits: readonly (VolumeLimits & { readonly volumeId: VolumeId })[]): Promise<Set<VolumeId>> {
     const ids = limits.map(({ volumeId }) => volumeId)
-    const lines = limits.map(({ volumeId, bytes, files }) => `limit ${volumeId} ${bytes} ${files}`)
+    const lines = limits.map(
+      ({ volumeId, bytes, files }) => `limit ${volumeId} ${Math.ceil(bytes)} ${Math.ceil(files)}`,
+    )
     const kinds = limits.length === 0 ? [] : await this.#learn(ids, lines)
     return new Set(ids.filter((_, index) => kinds[index] === 'hard'))
   }

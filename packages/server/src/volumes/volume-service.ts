@@ -71,7 +71,10 @@ export class VolumeService implements Volumes {
     const known = new Set<string>(rows.all().map(({ id }) => id))
     const strays = (await engine.listVolumes()).filter((id) => !known.has(id))
     const ready = rows.all().filter(({ state }) => state === 'ready')
-    await this.#hard.set(ready.map((row) => ({ volumeId: row.id, ...this.limitsOf(row) })))
+    const limits = ready.map((row) => ({ volumeId: row.id, ...this.limitsOf(row) }))
+    await this.#hard
+      .set(limits)
+      .catch((err: unknown) => log.warn({ err }, 'limits of volumes are measured only'))
     // No crash leaves these. They may be the last copy of a user's work after an older state.db was restored.
     if (strays.length > 0) log.warn({ volumes: strays }, 'found volumes without a record; they are kept')
   }
