@@ -83,7 +83,9 @@ except OSError as error: print(errno.errorcode[error.errno])`,
   })
 
   test('a raised limit makes room, and a clone that does not fit is refused', async () => {
-    expect(await engine.limitVolumes([{ volumeId: small, bytes: 12 * MIB, files: 20 }])).toEqual(new Set([small]))
+    expect(await engine.limitVolumes([{ volumeId: small, bytes: 12 * MIB, files: 20 }])).toEqual(
+      new Set([small]),
+    )
     expect(await write('/small/c', 8)).toBe('written')
     const clone = engine.cloneVolume({ from: small, to: newVolumeId(), limits: { bytes: MIB, files: 20 } })
     await expect(clone).rejects.toThrow()
