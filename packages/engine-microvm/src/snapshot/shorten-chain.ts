@@ -22,7 +22,11 @@ export async function shortenChain(burrow: MicrovmBurrow, maxDisks: number): Pro
   const until = Date.now() + TIMEOUT_MS
   let error: string | undefined
   for (;;) {
-    const jobs = (await qmp.execute('query-jobs')) as readonly { id?: string; status?: string; error?: string }[]
+    const jobs = (await qmp.execute('query-jobs')) as readonly {
+      id?: string
+      status?: string
+      error?: string
+    }[]
     const found = jobs.find(({ id }) => id === JOB)
     error = found?.error
     if (found === undefined || found.status === 'concluded') break
