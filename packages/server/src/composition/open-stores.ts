@@ -79,6 +79,7 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
   return {
     db,
     journalDb,
+    jobDb,
     clock: new ServerClock({ clock: hostClock, lastRecordedMs: usage.countedUntil, log }),
     journal: new RunJournal(journalDb),
     journalUpkeep: opened.use(new JournalUpkeep(journalDb, log)),
