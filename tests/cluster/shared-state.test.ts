@@ -138,7 +138,7 @@ describe('a cluster shares', () => {
   })
 
   it('jobs: results from any host, in one list', async () => {
-    const job = await one.ok('/v1/jobs', { json: { code: 'input * 2', inputs: [1, 2] } })
+    const job = await one.ok('/v1/jobs', { json: { code: 'item * 2', inputs: [1, 2] } })
     const ended = async () => (await two.ok(`/v1/jobs/${job.id}`, { key })).state
     await expect.poll(ended, { timeout: 30_000, interval: 300 }).toBe('finished')
     const { items } = await two.ok(`/v1/jobs/${job.id}/tasks`, { key })
@@ -207,7 +207,11 @@ describe('a cluster shares', () => {
       },
     })
     const sandbox = await Sandbox.connect(id, { client })
-    await expect.poll(async () => (await sandbox.run('1'), asked.at(-1))).toBe(one.url)
+    const askedAfterRun = async () => {
+      await sandbox.runCode('1')
+      return asked.at(-1)
+    }
+    await expect.poll(askedAfterRun).toBe(one.url)
     await one.call(`/v1/sandboxes/${id}`, { method: 'DELETE' })
   })
 

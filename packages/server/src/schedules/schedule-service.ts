@@ -124,7 +124,10 @@ export class ScheduleService implements Schedules, Disposable {
       const firing = rows.fire(row.id, due)
       if (firing !== undefined) void this.#perform(firing)
     }
-    if (cluster === undefined || due.fireAt === undefined) return record()
+    if (cluster === undefined || due.fireAt === undefined) {
+      record()
+      return
+    }
     if (this.#claiming.has(row.id) || !cluster.mayFire(row)) return
     this.#claiming.add(row.id)
     void cluster
