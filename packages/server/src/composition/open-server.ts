@@ -113,12 +113,8 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   others.webhooks.open()
   const scrub = openWatches({ config, stores, opened }, closing)
   return {
-    sandboxes,
-    access,
-    ssh,
-    recovery,
+    ...{ sandboxes, access, ssh, recovery, shared },
     cluster: cluster?.member,
-    shared,
     e2b: { records: stores.e2b, items: stores.e2bItems },
     services: {
       ...{ access, sandboxes, runs, templates, volumes, secrets, ports, ssh, scrub, deployments, ...others },

@@ -2,11 +2,11 @@ import type { Located } from '@dormouse/cluster'
 import { isSandboxId } from '@dormouse/contracts'
 import type { AuthenticatedKey } from '../access/access.ts'
 import type { StoredAccess } from '../access/stored-access.ts'
+import type { Cluster } from '../cluster/cluster.ts'
+import type { Peers } from '../cluster/peers.ts'
 import type { Sandboxes } from '../sandbox/sandboxes.ts'
-import type { SshCluster } from '../ssh/connection-parts.ts'
-import type { RelayTarget } from '../ssh/relay.ts'
-import type { Cluster } from './cluster.ts'
-import type { Peers } from './peers.ts'
+import type { SshCluster } from './connection-parts.ts'
+import type { RelayTarget } from './relay.ts'
 
 export interface SshElsewhereOptions {
   readonly cluster: Cluster
