@@ -14,6 +14,7 @@ export const weighProgram = inBuild('dormouse-weigh')
 export const layersProgram = inBuild('dormouse-layers')
 export const filesProgram = inBuild('dormouse-files')
 export const volumeProgram = inBuild('dormouse-volume')
+export const quotaProgram = inBuild('dormouse-quota')
 /** Addons, which this process loads; the others are programs that it starts. */
 export const gateAddon = inBuild('gate.node')
 export const startAddon = inBuild('start.node')

@@ -22,6 +22,7 @@ import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
 import type { ClusterRows } from './cluster-rows.ts'
 import { resumeEffects, stopEffects } from './fenced-effects.ts'
 import { OwnedSandboxes } from './owned-sandboxes.ts'
+import type { PlaceKind, Places } from './places.ts'
 import { Replication } from './replication.ts'
 import { type Place, TakeOver } from './take-over.ts'
 
@@ -30,7 +31,7 @@ export interface ClusterOptions {
   readonly rows: ClusterRows
   readonly describe: () => HostDescription
   /** Where this host listens; empty until it does. */
-  readonly address: { url: string }
+  readonly address: { url: string; ssh: HostDescription['ssh'] }
   readonly leaseMs: number
   readonly replicas: number
   /** Memory of the deadline that the threads of this server look at. */
@@ -53,6 +54,11 @@ export class Cluster implements AsyncDisposable {
   readonly owned: OwnedSandboxes
   readonly takeOver: TakeOver
   readonly replication: Replication
+  readonly depot: Depot
+  /** Certificates that sign those of the other hosts, instead of the usual ones. */
+  trust: { ca?: string[] } = {}
+  /** Set when the shared state is open. */
+  places: Places | undefined
   readonly #options: ClusterOptions
   readonly #deadline: SharedDeadline
   readonly #ending = new AbortController()
@@ -70,6 +76,7 @@ export class Cluster implements AsyncDisposable {
     this.#deadline = new SharedDeadline(fence)
     this.hosts = hosts
     this.directory = directory
+    this.depot = depot
     this.names = new Names({
       ...{ bucket: connection.names, key: connection.key },
       exists: async (id) => (directory.find(id) ?? (await directory.read(id))) !== undefined,
@@ -113,6 +120,10 @@ export class Cluster implements AsyncDisposable {
     return this.#options.rows.hostId
   }
 
+  get connection(): ClusterConnection {
+    return this.#options.connection
+  }
+
   get isNew(): boolean {
     return this.#options.rows.isNew
   }
@@ -128,6 +139,12 @@ export class Cluster implements AsyncDisposable {
   /** Tells the other hosts where this one listens. */
   async announce(address: string): Promise<void> {
     this.#options.address.url = address
+    await this.#lease?.renew()
+  }
+
+  /** The same for its SSH server. */
+  async announceSsh(ssh: HostDescription['ssh']): Promise<void> {
+    this.#options.address.ssh = ssh
     await this.#lease?.renew()
   }
 
@@ -160,6 +177,17 @@ export class Cluster implements AsyncDisposable {
     if (this.#options.deps.sandboxes.findNamed(ref, owner) !== undefined) return { kind: 'here' }
     const id = await this.names.find({ name: ref, owner })
     return id === undefined ? { kind: 'unknown' } : await this.takeOver.locate(id, { isFresh })
+  }
+
+  placeOf(kind: PlaceKind, ref: string, owner: string | undefined): HostRecord | undefined {
+    const id = this.places?.find(kind, ref, owner)
+    if (id === undefined) return undefined
+    const host = this.hosts.find(id)
+    if (host !== undefined && this.isAlive(id)) return host
+    throw new DormouseError('host_unavailable', `The ${kind} is on host ${id}, which does not answer.`, {
+      hint: 'It continues when that host is back.',
+      details: { host: id },
+    })
   }
 
   /** The host that should make a new sandbox; undefined: this one, unless it is cordoned or has no free memory. */
