@@ -56,6 +56,8 @@ ARG WORD=default
 RUN echo "built with $WORD" > /artifact && echo $FROM_IMAGE >> /artifact
 FROM ${image} AS unused
 RUN exit 9
+FROM build AS child
+RUN echo "child with $WORD" > /child
 FROM scratch AS empty
 COPY --from=build /artifact /only
 FROM ${image}
@@ -65,6 +67,7 @@ COPY --chown=web:1000 app ..
 COPY notes-*.md /notes/
 COPY --from=build --chown=1000 /artifact ./
 COPY --from=empty /only /only
+COPY --from=child /child /child
 RUN ["/bin/sh", "-c", "echo exec $MODE > /exec"]
 RUN <<EOF
 echo first > /heredoc
@@ -84,10 +87,10 @@ CMD ["sleep", "1000"]
   expect(template.error).toBeUndefined()
   expect(template).toMatchObject({ state: 'ready', image })
   const code = `cat /app/main.txt /app/sub/deep.txt /notes/notes-1.md /notes/notes-2.md artifact /only /exec /heredoc \\
-    /tmp/uid /tmp/pwd; stat -c %u:%g /app/main.txt artifact /notes/notes-1.md; pwd; id -u; echo $MODE; ls /`
+    /child /tmp/uid /tmp/pwd; stat -c %u:%g /app/main.txt artifact /notes/notes-1.md; pwd; id -u; echo $MODE; ls /`
   const said = await inside('whole', code)
   expect(said).toContain(
-    'main\ndeep\none\ntwo\nbuilt with an argument\nyes\nbuilt with an argument\nyes\nexec two words\nfirst\nsecond\n',
+    'main\ndeep\none\ntwo\nbuilt with an argument\nyes\nbuilt with an argument\nyes\nexec two words\nfirst\nsecond\nchild with an argument\n',
   )
   expect(said).toContain('1000\n/app/work\n1000:1000\n1000:1000\n0:0\n/app/work\n1000\ntwo words\n')
   expect(said).not.toContain('secret')

@@ -12,6 +12,8 @@ export interface BaseFiles {
   /** Says all that the files depend on. */
   readonly key: string
   readonly settings: RunSettings
+  /** Values of `ARG`. As with docker, a stage on another one has those of that stage. */
+  readonly args?: Readonly<Record<string, string>>
 }
 
 /** Copies files into a sandbox of a build. */
@@ -118,7 +120,7 @@ class StageRun {
   #origin: StepOrigin
   #key: string
   #settings: RunSettings
-  #args: Record<string, string> = {}
+  readonly #args: Record<string, string>
   #shell: readonly string[] = ['/bin/sh', '-c']
   #isFresh = false
   /** Directories of WORKDIR. The next step that runs makes them. */
@@ -129,13 +131,14 @@ class StageRun {
     this.#origin = base.origin
     this.#key = base.key
     this.#settings = base.settings
+    this.#args = { ...base.args }
   }
 
   async run({ instructions }: Stage): Promise<BaseFiles> {
     for (const instruction of instructions) await this.#take(instruction)
     if (this.#directories.length > 0)
       await this.#step({ shown: 'making the working directory', key: [] }, async () => {})
-    return { origin: this.#origin, key: this.#key, settings: this.#settings }
+    return { origin: this.#origin, key: this.#key, settings: this.#settings, args: this.#args }
   }
 
   async #take(instruction: Instruction): Promise<void> {
