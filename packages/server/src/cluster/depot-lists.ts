@@ -1,0 +1,45 @@
+import type { Depot } from '@dormouse/cluster'
+import type { ArrivingPart } from '@dormouse/engine'
+import { z } from 'zod'
+
+/** Memory is fetched in pieces of this size while a sandbox waits: smaller than the chunks of archives. */
+export const MEMORY_CHUNK_BYTES = 256 * 1024
+
+/** The list of a snapshot: its parts, each with the name of its own list, which names chunks. */
+export const snapshotListSchema = z.strictObject({
+  parts: z.array(z.strictObject({ key: z.string(), list: z.string() })),
+})
+const partListSchema = z.strictObject({
+  chunks: z.array(z.string()),
+  /** Of a memory file: the bytes of its extents, one after the other, are in the chunks. */
+  memory: z
+    .strictObject({
+      sizeBytes: z.int().nonnegative(),
+      chunkBytes: z.int().positive(),
+      extents: z.array(z.tuple([z.int().nonnegative(), z.int().positive()])),
+    })
+    .optional(),
+})
+
+export type SnapshotList = z.output<typeof snapshotListSchema>
+export type PartList = z.output<typeof partListSchema>
+
+/** The parts of a snapshot in the depot. Their content is read when it is needed. */
+export async function partsInDepot(depot: Depot, list: string): Promise<ArrivingPart[]> {
+  const { parts } = snapshotListSchema.parse(await depot.getList(list))
+  return await Promise.all(
+    parts.map(async ({ key, list: name }): Promise<ArrivingPart> => {
+      const { chunks, memory } = partListSchema.parse(await depot.getList(name))
+      if (memory === undefined) return { kind: 'archive', key, content: () => depot.load(chunks) }
+      const load = (chunk: number) => depot.loadChunk(chunks[chunk] ?? '')
+      return { kind: 'memory', key, memory: { ...memory, load } }
+    }),
+  )
+}
+
+/** What a list of the depot names, for its collection. */
+export function namedByList(list: unknown): { lists: readonly string[]; chunks: readonly string[] } {
+  const ofSnapshot = snapshotListSchema.safeParse(list)
+  if (ofSnapshot.success) return { lists: ofSnapshot.data.parts.map((part) => part.list), chunks: [] }
+  return { lists: [], chunks: partListSchema.parse(list).chunks }
+}
