@@ -22,8 +22,8 @@ try {
   const client = clientOf(server)
   const parent = await client.create()
   await client.run(parent.id, 'import math')
-  const forks = await measureJob(client, { sandbox: parent.id, isolation: 'task' })
-  const workers = await measureJob(client, { sandbox: parent.id, isolation: 'worker' })
+  const forks = await measureJob(client, { sandbox: parent.id, sandboxPer: 'task' })
+  const workers = await measureJob(client, { sandbox: parent.id, sandboxPer: 'worker' })
   const pools = { fresh: measurePool(1), kept: measurePool(0) }
   const result = { count: COUNT, atOnce: AT_ONCE, forks, workers, pools }
   await report({ name: 'jobs', options, result, text: describe(result) })

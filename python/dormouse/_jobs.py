@@ -55,7 +55,7 @@ class Job:
     created_at: datetime
     tasks: TaskCounts = TaskCounts()
     origin: JobOrigin = JobOrigin()
-    isolation: str = "task"
+    sandbox_per: str = "task"
     concurrency: int = 1
     priority: int = 0
     timeout_ms: int = 0

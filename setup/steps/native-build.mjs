@@ -10,6 +10,8 @@ const PROGRAMS = [
   'dormouse-layers',
   'dormouse-pages',
   'dormouse-scrub',
+  'criu/libgnutls.so.30',
+  'criu/libnftables.so.1',
   'libdormouse-enter.so',
   'libdormouse-guard.so',
   'seccomp-allow.bpf',

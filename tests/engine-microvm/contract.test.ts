@@ -3,12 +3,12 @@ import { afterAll, beforeAll, describe, test, vi } from 'vitest'
 import { CHOSEN_TESTS, whyLeftOut } from './left-out.ts'
 import { BOOT_TIMEOUT_MS, bootTemplate, microvmFactory, microvmMissing } from './microvm-factory.ts'
 
-/** Under emulation a machine starts in seconds, so the default is a selection. `all` runs every part. */
-const IS_WHOLE = process.env['DORMOUSE_MICROVM_CONTRACT'] === 'all'
+/** Under emulation a machine starts in seconds, so the default is a selection. */
+const IS_WHOLE = process.env['DORMOUSE_TEST_LARGE'] === '1'
 const PARTS = (process.env['DORMOUSE_MICROVM_PARTS']?.split(',') ??
   (IS_WHOLE
     ? ['life', 'resources', 'sleep', 'files', 'runs', 'processes', 'network']
-    : ['life', 'sleep'])) as ContractPart[]
+    : ['life', 'sleep', 'network'])) as ContractPart[]
 
 const missing = await microvmMissing()
 
@@ -22,7 +22,7 @@ if (missing !== undefined) {
   vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
   beforeAll(() => bootTemplate(factory), BOOT_TIMEOUT_MS)
   afterAll(() => factory.cleanUp())
-  const topics = IS_WHOLE ? undefined : ['lifecycle', 'adopt', 'sleep', 'fork']
+  const topics = IS_WHOLE ? undefined : ['lifecycle', 'adopt', 'sleep', 'fork', 'network', 'networkAsleep']
   for (const part of PARTS) {
     describeEngineContract('microvm', part, factory, {
       ...(topics && { topics }),

@@ -1,11 +1,15 @@
-import { readFile } from 'node:fs/promises'
+import { readFile, readlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { newSandboxId } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
-import type { MicrovmEngine } from '@dormouse/engine-microvm'
+import { findGuestKernel, type MicrovmEngine } from '@dormouse/engine-microvm'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { BOOT_TIMEOUT_MS, type MicrovmFactory, microvmFactory, microvmMissing } from './microvm-factory.ts'
 
 const missing = await microvmMissing()
+const attack = (name: string) => readFile(new URL(name, import.meta.url))
+const FUZZ_MS = 6_000
 
 /** The guest's root does what it likes with its machine; the host and a neighbour keep answering. */
 // Skip: QEMU and the kernel of guests are installed only when asked for.
@@ -37,9 +41,7 @@ describe.skipIf(missing !== undefined)(`a hostile guest${missing ? `: ${missing}
     expect([field('NoNewPrivs'), field('Seccomp')]).toEqual(['1', '2'])
     for (const name of ['mnt', 'net', 'pid', 'ipc', 'uts']) {
       const [own, ours] = await Promise.all(
-        [first.pid, 'self'].map((pid) =>
-          import('node:fs/promises').then(({ readlink }) => readlink(`/proc/${pid}/ns/${name}`)),
-        ),
+        [first.pid, 'self'].map((pid) => readlink(`/proc/${pid}/ns/${name}`)),
       )
       expect(own).not.toBe(ours)
     }
@@ -62,9 +64,50 @@ describe.skipIf(missing !== undefined)(`a hostile guest${missing ? `: ${missing}
     await burrow.destroy()
   })
 
-  test('a flood of its console takes no room on the host, and the burrow can still be destroyed', async () => {
+  test('floods of its console and its network card take no room on the host', async () => {
     const burrow = await create()
-    expect(await sh(burrow, 'head -c 1M /dev/urandom > /dev/ttyS0; echo done')).toBe('done')
+    await burrow.guest.files.write('/root/flood.py', await attack('flood.py'))
+    expect(await sh(burrow, 'python3 /root/flood.py')).toBe('done')
+    await neighbourAnswers()
+    await burrow.destroy()
+    expect((await factory.traces()).some((trace) => trace.includes(burrow.id))).toBe(false)
+  })
+
+  test('its root loads a module, which is there after a sleep, and makes namespaces', async () => {
+    const burrow = await create()
+    const { modulesDir } = findGuestKernel(factory.layout.kernelDir)!
+    await burrow.guest.files.write('/root/dummy.ko', await readFile(join(modulesDir, 'drivers/net/dummy.ko')))
+    await burrow.guest.files.write('/root/load.py', await attack('load-module.py'))
+    expect(await sh(burrow, 'python3 /root/load.py; grep -c ^dummy /proc/modules')).toBe('0\n1')
+    const { snapshot } = await engine.snapshot(burrow, { leave: 'gone' })
+    const woken = await engine.restore(snapshot.id, { sandboxId: burrow.sandboxId })
+    const nested = 'grep -c ^dummy /proc/modules; unshare --mount --net --pid --fork echo nested'
+    expect(await sh(woken, nested)).toBe('1\nnested')
+    await woken.destroy()
+    await engine.deleteSnapshot(snapshot.id)
+  })
+
+  test('it forges frames of its agent: the host hangs up with a code, and a sleep brings it back', async () => {
+    const burrow = await create()
+    await burrow.guest.files.write('/root/forge.py', await attack('forge-frames.py'))
+    await burrow.guest.processes.start({ shell: 'sleep 0.3; python3 /root/forge.py' })
+    const answer = () => burrow.guest.info().catch((error: { code?: string }) => error.code)
+    await expect.poll(answer, { timeout: 60_000 }).toBe('agent_unreachable')
+    await neighbourAnswers()
+    const { snapshot } = await engine.snapshot(burrow, { leave: 'gone' })
+    const woken = await engine.restore(snapshot.id, { sandboxId: burrow.sandboxId })
+    expect(await sh(woken, 'echo back')).toBe('back')
+    await woken.destroy()
+    await engine.deleteSnapshot(snapshot.id)
+  })
+
+  test('it writes at random to the registers of its devices: the host and the neighbour answer', async () => {
+    const burrow = await create()
+    await burrow.guest.files.write('/root/fuzz.py', await attack('fuzz-devices.py'))
+    expect(await sh(burrow, 'python3 /root/fuzz.py --look')).toBe("{'virt'} 6")
+    await burrow.guest.processes.start({ shell: 'python3 /root/fuzz.py' })
+    // QEMU may end its machine, and the machine may hang: its own loss.
+    await Promise.race([burrow.ended, sleep(FUZZ_MS)])
     await neighbourAnswers()
     await burrow.destroy()
     expect((await factory.traces()).some((trace) => trace.includes(burrow.id))).toBe(false)

@@ -1,5 +1,6 @@
+import { LinuxEngine } from '@dormouse/engine-linux'
 import { MicrovmEngine } from '@dormouse/engine-microvm'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { runIn, type TestCore, type TestHost, testHost, wanted } from '../server/test-core.ts'
 import { testDataDir } from '../test-data-dir.ts'
 import { BOOT_TIMEOUT_MS, microvmMissing } from './microvm-factory.ts'
@@ -76,11 +77,16 @@ describe.skipIf(missing !== undefined)(`a server with two engines${missing ? `: 
 test('a server without the second engine refuses it, and says what to do', async () => {
   const host = await testHost()
   const core = await host.open()
+  const refused = { code: 'isolation_unavailable', hint: expect.stringContaining('--isolation microvm') }
   const created = core.sandboxes.create(wanted({ isolation: 'microvm' }), core.caller)
-  await expect(created).rejects.toMatchObject({
-    code: 'isolation_unavailable',
-    hint: expect.stringContaining('--isolation microvm'),
-  })
+  await expect(created).rejects.toMatchObject(refused)
+  // The template asks for it, and the sandbox may say otherwise.
+  const asking = vi.spyOn(LinuxEngine.prototype, 'isolationOfTemplate').mockResolvedValue('microvm')
+  await expect(core.sandboxes.create(wanted(), core.caller)).rejects.toMatchObject(refused)
+  const { sandbox } = await core.sandboxes.create(wanted({ isolation: 'process' }), core.caller)
+  expect(sandbox.view().isolation).toBe('process')
+  await sandbox.delete()
+  asking.mockRestore()
   await core[Symbol.asyncDispose]()
   await host.cleanUp()
 })

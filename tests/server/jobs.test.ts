@@ -47,7 +47,7 @@ const until = (id: string, state: string) =>
 
 test('a job of 2,000 inputs keeps each result at its index, and every task ends once', async () => {
   const inputs = Array.from({ length: 2_000 }, (_, index) => index)
-  const { id } = await create({ code: 'item * item', inputs, isolation: 'worker', concurrency: 2 })
+  const { id } = await create({ code: 'item * item', inputs, sandboxPer: 'worker', concurrency: 2 })
   // As many as show the order: all of them would take as long as the rest of this file.
   await expect
     .poll(async () => (await get(id)).tasks.succeeded, { timeout: 100_000 })
@@ -118,7 +118,7 @@ describe('a task', () => {
   test('that takes too long, or too much memory, fails and does not disturb the others', async () => {
     const code = 'import time\nif item == 1: time.sleep(600)\nif item == 2: x = bytearray(10**9)\nitem'
     const { id } = await create({
-      ...{ code, inputs: [0, 1, 2, 3], timeoutMs: 8_000, isolation: 'worker' },
+      ...{ code, inputs: [0, 1, 2, 3], timeoutMs: 8_000, sandboxPer: 'worker' },
       limits: { memoryBytes: 256 * 2 ** 20 },
     })
     await events(id)

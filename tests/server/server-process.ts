@@ -21,7 +21,7 @@ export interface Answer<Body = Json> {
   readonly body: Body
 }
 
-const FAULT_TIMEOUT_MS = 20_000
+const FAULT_TIMEOUT_MS = 90_000
 
 /** Where a server runs that is not simply started. */
 export interface Elsewhere {

@@ -1,4 +1,4 @@
-/** Parts of this engine that other engines of this host use: limits, templates and the guest's tools. */
+/** Parts of this engine that other engines of this host use: limits, templates, the guest's tools and gates. */
 export { createSchema } from './burrow/create-schema.ts'
 export { BurrowCgroup } from './cgroup/burrow-cgroup.ts'
 export { findHierarchies, type Hierarchies } from './cgroup/find-hierarchies.ts'
@@ -11,6 +11,10 @@ export { publishDirectory, removeTree } from './host/publish-directory.ts'
 export { runCommand, runCommandOrFail } from './host/run-command.ts'
 export { startProgram } from './host/start-program.ts'
 export { syncDirectory, writeDurably } from './host/sync-files.ts'
+export { BurrowConnections } from './network/burrow-connections.ts'
+export { BurrowEnds } from './network/burrow-ends.ts'
+export { sendUnacknowledgedAgain, withoutBytes } from './network/connection-end.ts'
+export { findGateAddon, gateAddon } from './network/gate-addon.ts'
 export { type FirstProcess, isAlive, killFirstProcess, waitForEnd } from './process/first-process.ts'
 export { envSchema, userSchema } from './template/program-settings.ts'
-export { getTemplate, type Template } from './template/template-store.ts'
+export { getTemplate, isolationOfTemplate, type Template } from './template/template-store.ts'

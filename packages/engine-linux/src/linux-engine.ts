@@ -69,7 +69,7 @@ import { describeSnapshot } from './storage/describe-snapshot.ts'
 import { StorageMeter } from './storage/measure-storage.ts'
 import type { LinuxPart } from './storage/stored-parts.ts'
 import { UpkeepQueue } from './storage/upkeep-queue.ts'
-import { getTemplate } from './template/template-store.ts'
+import { getTemplate, isolationOfTemplate } from './template/template-store.ts'
 import { VolumeEngine } from './volume/volume-engine.ts'
 
 export interface LinuxEngineOptions {
@@ -174,6 +174,10 @@ export class LinuxEngine extends VolumeEngine implements Engine {
 
   isolationOf(snapshotId: SnapshotId): 'process' | undefined {
     return existsSync(this.#parts.host.layout.snapshot(snapshotId).manifest) ? 'process' : undefined
+  }
+
+  isolationOfTemplate(name: string): Promise<Isolation | undefined> {
+    return isolationOfTemplate(this.#parts.dataDir, name)
   }
 
   async createBurrow(input: CreateBurrow, signal?: AbortSignal): Promise<Burrow> {

@@ -25,6 +25,8 @@ export const reseedAddon = inBuild('reseed.node')
 /** The seccomp filter of a CRIU that restores: see native/src/export-filters.c. */
 export const baseFilter = inBuild('seccomp-base.bpf')
 export const enterLibrary = inBuild('libdormouse-enter.so')
+/** Stand-ins for libraries that CRIU links but does not use here: see native/src/no-gnutls.c. */
+export const criuLibraries = inBuild('criu')
 export const guardLibrary = inBuild('libdormouse-guard.so')
 
 function inBuild(name: string): string {

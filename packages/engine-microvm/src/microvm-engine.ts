@@ -29,7 +29,13 @@ import type {
   VolumeFiles,
 } from '@dormouse/engine'
 import { capabilitiesIn, ofIsolation } from '@dormouse/engine'
-import { createSchema, getTemplate, type ParentCgroup } from '@dormouse/engine-linux/for-engines'
+import {
+  createSchema,
+  gateAddon,
+  getTemplate,
+  isolationOfTemplate,
+  type ParentCgroup,
+} from '@dormouse/engine-linux/for-engines'
 import { adoptBurrows } from './adopt-burrows.ts'
 import { machineMemoryBytes } from './burrow/host-limits.ts'
 import { MicrovmBurrow } from './burrow/microvm-burrow.ts'
@@ -51,6 +57,7 @@ interface MicrovmEngineParts {
 export class MicrovmEngine implements Engine {
   readonly name = 'microvm'
   readonly isolations = ['microvm'] as const
+  readonly endAddon = gateAddon
   readonly capabilities: EngineCapabilities
   readonly #host: MicrovmHost
   readonly #parent: ParentCgroup
@@ -71,7 +78,7 @@ export class MicrovmEngine implements Engine {
       snapshot: true,
       adopt: true,
       limits: { memory: true, cpu: true, pids: true },
-      network: false,
+      network: host.hasNetwork,
       volumes: false,
       timers: false,
       snapshotFiles: false,
@@ -109,6 +116,10 @@ export class MicrovmEngine implements Engine {
     return this.#store.has(snapshotId) ? 'microvm' : undefined
   }
 
+  async isolationOfTemplate(name: string): Promise<Isolation | undefined> {
+    return isolationOfTemplate(this.#options.dataDir, name)
+  }
+
   async createBurrow(input: CreateBurrow, signal?: AbortSignal): Promise<Burrow> {
     const { user, env, limits, volumes, ...request } = parseInput(
       createSchema,
@@ -141,15 +152,16 @@ export class MicrovmEngine implements Engine {
   async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<SavedBurrow> {
     const { kind = 'full', leave, limitRestore = (_id, restore) => restore() } = options
     const own = this.#own(burrow, options)
-    const { manifest } = await saveBurrow(this.#host, own, options)
-    const snapshot = describeSnapshot(manifest)
-    if (leave === 'gone') return { snapshot }
+    const saved = await saveBurrow(this.#host, own, options)
+    const snapshot = describeSnapshot(saved.manifest)
+    const { connections } = saved
+    if (leave === 'gone') return { snapshot, connections }
     if (kind === 'files') return { snapshot, burrow }
     try {
-      const next = await limitRestore(burrow.sandboxId, () => continueSaved(this.#host, manifest, leave))
-      return { snapshot, burrow: this.#hold(next) }
+      const next = await limitRestore(burrow.sandboxId, () => continueSaved(this.#host, saved, leave))
+      return { snapshot, connections, burrow: this.#hold(next) }
     } catch (resumeError) {
-      return { snapshot, resumeError }
+      return { snapshot, connections, resumeError }
     }
   }
 
@@ -171,28 +183,28 @@ export class MicrovmEngine implements Engine {
     const isBoot = manifest.kind === 'files'
     const introduction: Introduction = { sandboxId, reason, reseed, env, ...(isBoot && { user }) }
     const source = this.#host.layout.snapshot(snapshotId)
+    const { connections } = options
     const make = { base: manifest.base, source, isBoot, parent: snapshotId, limits, introduction, signal }
-    return this.#hold(await makeBurrow(this.#host, make))
+    return this.#hold(await makeBurrow(this.#host, { ...make, connections }))
   }
 
   async fork(burrow: Burrow, options: ForkOptions): Promise<ForkedBurrow> {
     checkChildren(options)
     const { limitRestore = (_id, restore) => restore(), onParent, signal } = options
     const own = this.#own(burrow)
-    const { manifest, wasFrozen } = await saveBurrow(this.#host, own, {
-      leave: 'running',
-      ...(signal && { signal }),
-    })
+    const saved = await saveBurrow(this.#host, own, { leave: 'running', ...(signal && { signal }) })
+    const { manifest, wasFrozen, connections } = saved
     const snapshot = describeSnapshot(manifest)
-    const resume = () => continueSaved(this.#host, manifest, wasFrozen ? 'frozen' : 'running')
+    const resume = () => continueSaved(this.#host, saved, wasFrozen ? 'frozen' : 'running')
     const resumed = await limitRestore(burrow.sandboxId, resume).catch((resumeError: unknown) => ({
       resumeError,
     }))
-    if ('resumeError' in resumed) return { snapshot, children: [], resumeError: resumed.resumeError }
+    if ('resumeError' in resumed)
+      return { snapshot, connections, children: [], resumeError: resumed.resumeError }
     const parent = this.#hold(resumed)
     onParent?.({ burrow: parent, snapshot })
     const children = await makeChildren(this.#host, manifest, options)
-    return { snapshot, parent, children: children.map((child) => this.#hold(child)) }
+    return { snapshot, connections, parent, children: children.map((child) => this.#hold(child)) }
   }
 
   async rollback(burrow: Burrow, snapshotId: SnapshotId): Promise<Burrow> {

@@ -16,6 +16,8 @@ export interface MicrovmHostParts {
   readonly emptyDisk: string
   readonly toolsDisk: string
   readonly tscKhz: number
+  /** Whether gates and tap devices work here. */
+  readonly hasNetwork: boolean
 }
 
 /** What all burrows of this engine share. */
@@ -29,6 +31,8 @@ export class MicrovmHost implements MicrovmHostParts {
   readonly emptyDisk: string
   readonly toolsDisk: string
   readonly tscKhz: number
+  /** Whether gates and tap devices work here. */
+  readonly hasNetwork: boolean
 
   constructor(parts: MicrovmHostParts) {
     this.layout = parts.layout
@@ -40,6 +44,7 @@ export class MicrovmHost implements MicrovmHostParts {
     this.emptyDisk = parts.emptyDisk
     this.toolsDisk = parts.toolsDisk
     this.tscKhz = parts.tscKhz
+    this.hasNetwork = parts.hasNetwork
   }
 
   /** A disk is in `directory` if a sandbox wrote it; otherwise it belongs to the template. */

@@ -1,8 +1,10 @@
+import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { DormouseError } from '@dormouse/contracts'
 import type { Log } from '@dormouse/engine'
 import {
   FailureLog,
+  findGateAddon,
   findHierarchies,
   ParentCgroup,
   prepareGuestTools,
@@ -48,7 +50,11 @@ export async function openHost(
     await mkdir(path, { recursive: true, mode: 0o700 })
   for (const path of [layout.disksDir, layout.templatesDir])
     await mkdir(path, { recursive: true, mode: 0o711 })
-  const [hierarchies, toolsDir] = await Promise.all([findHierarchies(), prepareGuestTools(dataDir)])
+  const [hierarchies, toolsDir, gates] = await Promise.all([
+    findHierarchies(),
+    prepareGuestTools(dataDir),
+    findGateAddon(),
+  ])
   const failures = new FailureLog(log)
   const host = new MicrovmHost({
     ...{ layout, hierarchies, failures, qemu, kernel },
@@ -56,6 +62,7 @@ export async function openHost(
     emptyDisk: await buildEmptyDisk(layout.disksDir),
     toolsDisk: await buildToolsDisk(layout.disksDir, toolsDir),
     tscKhz: await measureClock(),
+    hasNetwork: 'addon' in gates && existsSync('/dev/net/tun'),
   })
   const share = await sandboxShare(hostMemoryBytes)
   return { host, parent: new ParentCgroup({ hierarchies, name: layout.cgroupName, share, failures }) }

@@ -20,7 +20,7 @@ export type EngineFailureKind =
   | 'removal'
   /** A burrow was not restored ahead of need. */
   | 'reserve'
-  /** An empty burrow, or a CRIU, was not made ahead of need. */
+  /** An empty burrow, or what restores one, was not made ahead of need. */
   | 'spare'
   /** The space of a layer or snapshot was not measured, so the report on storage counts it as nothing. */
   | 'measurement'

@@ -49,7 +49,7 @@ export type BurrowEnd =
   /** The whole tree was killed from outside, or the host ran out of memory. */
   | { readonly reason: 'killed' }
 
-/** The live thing: namespaces, cgroup, mounts and the process tree. */
+/** The live thing: the processes of a sandbox, or its machine, and everything that holds them. */
 export interface Burrow extends AsyncDisposable {
   readonly id: BurrowId
   readonly sandboxId: SandboxId
@@ -136,6 +136,8 @@ export interface Engine extends EngineVolumes, AsyncDisposable {
   capabilitiesOf(isolation: Isolation): EngineCapabilities
   /** The isolation of burrows made from this snapshot; undefined when this engine has no such snapshot. Cheap. */
   isolationOf(snapshotId: SnapshotId): Isolation | undefined
+  /** The isolation that a template of this host asks for; undefined when it asks for none, or does not exist. */
+  isolationOfTemplate(name: string): Promise<Isolation | undefined>
   /**
    * Pre: the template exists (`template_not_found`), limits and env are within bounds (`invalid_argument`), the volumes
    * exist (`not_found`), and their paths neither overlap nor hide files that the template's processes have open

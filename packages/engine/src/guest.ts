@@ -206,7 +206,7 @@ export interface ProcessConnection {
   /**
    * The output of the process. The process waits until it is read. Ends when the process has ended and none of its
    * children can write any more. Fails when the sandbox is saved: this end of the connection is not in the snapshot.
-   * Can be read once; leaving the loop disconnects.
+   * The process waits for `reconnect`. Can be read once; leaving the loop disconnects.
    */
   readonly output: AsyncIterable<ProcessOutput>
   /** How the process ended. Pre: its output has been read to the end. */
@@ -216,10 +216,20 @@ export interface ProcessConnection {
    * reads are dropped.
    */
   write(data: Uint8Array): Promise<boolean>
+  /** Written bytes that the process has not taken yet, as far as is known. */
+  readonly untakenBytes: number
   /** Ends the input. A terminal gets Ctrl-D. */
   end(): void
   /** Disconnects: closes its pipes and hangs up its terminal. The process itself continues. */
   close(): void
+}
+
+/** A connection that continues an earlier one. */
+export interface ReconnectedProcess {
+  readonly connection: ProcessConnection
+  /** How much of the input of all connections the process has taken, and whether it has taken its end. */
+  readonly inputBytes: number
+  readonly inputEnded: boolean
 }
 
 export interface ProcessInfo {
@@ -250,6 +260,14 @@ export interface GuestProcesses {
   events(process: string, options?: Follow): AsyncIterable<ProcessEvent>
   /** Starts a process. Its output goes only to the connection. Aborting `signal` disconnects at any time. */
   connect(request: ConnectProcess, options?: { signal?: AbortSignal }): Promise<ProcessConnection>
+  /**
+   * Connects again to a process of `connect`, after the sandbox was saved. Its output continues after `receivedBytes`.
+   * Throws `conflict` when it cannot, and `not_found` or `invalid_argument` from an agent that does not know it.
+   */
+  reconnect(
+    process: string,
+    options: { receivedBytes: number; signal?: AbortSignal },
+  ): Promise<ReconnectedProcess>
   list(): Promise<readonly ProcessInfo[]>
   /**
    * Follows the background processes: yields all of them now and whenever one of them has ended. Ends when there is

@@ -58,6 +58,7 @@ export type {
   ProcessInfo,
   ProcessOutput,
   ReadRows,
+  ReconnectedProcess,
   RunInput,
   SnapshotFiles,
   StartProcess,

@@ -122,6 +122,11 @@ export class Channel {
     return this.#settle !== undefined
   }
 
+  /** Sent bytes that the agent has not taken yet, as far as it has said. */
+  get untakenBytes(): number {
+    return WINDOW_BYTES - this.#sendableBytes
+  }
+
   sendEnd(): void {
     if (this.#settle !== undefined) this.#link?.send(FrameType.end)
   }

@@ -1,5 +1,5 @@
 import { Mutex } from '@dormouse/async'
-import type { ProcessConnection, ProcessExit, ProcessOutput } from '@dormouse/engine'
+import type { ProcessConnection, ProcessExit, ProcessOutput, ReconnectedProcess } from '@dormouse/engine'
 import { AgentValue, malformed } from './agent-value.ts'
 import type { Channel } from './channel.ts'
 
@@ -29,16 +29,37 @@ export class AgentProcessConnection implements ProcessConnection {
 
   /** Resolves when the process has started. Throws the error of the agent. */
   static async open(channel: Channel): Promise<AgentProcessConnection> {
+    return (await AgentProcessConnection.#open(channel)).connection
+  }
+
+  /** The same for a process that an earlier connection started. */
+  static async reopen(channel: Channel, process: string): Promise<ReconnectedProcess> {
+    const { connection, start } = await AgentProcessConnection.#open(channel)
+    try {
+      if (connection.processId !== process) throw malformed('answer to process.reconnect')
+      const inputEnded = start.flag('inputEnded')
+      return { connection, inputBytes: start.count('inputBytes'), inputEnded }
+    } catch (error) {
+      connection.close()
+      throw error
+    }
+  }
+
+  static async #open(channel: Channel) {
     const received = channel.received()
     const first = await received.next()
     try {
       const start = new AgentValue(first.value, 'answer to process.connect')
       start.oneOf('type', ['start'])
-      return new AgentProcessConnection(channel, start, received)
+      return { connection: new AgentProcessConnection(channel, start, received), start }
     } catch (error) {
       await received.return(undefined)
       throw error
     }
+  }
+
+  get untakenBytes(): number {
+    return this.#channel.untakenBytes
   }
 
   write(data: Uint8Array): Promise<boolean> {

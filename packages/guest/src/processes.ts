@@ -7,6 +7,7 @@ import type {
   GuestProcesses,
   ProcessConnection,
   ProcessInfo,
+  ReconnectedProcess,
   StartProcess,
 } from '@dormouse/engine'
 import type { AgentClient } from './agent-client.ts'
@@ -50,6 +51,14 @@ export class AgentProcesses implements GuestProcesses {
   ): Promise<ProcessConnection> {
     const channel = await this.#client.open('process.connect', request, { signal })
     return this.#client.answer(channel, AgentProcessConnection.open(channel))
+  }
+
+  async reconnect(
+    process: string,
+    { receivedBytes, signal }: { receivedBytes: number; signal?: AbortSignal },
+  ): Promise<ReconnectedProcess> {
+    const channel = await this.#client.open('process.reconnect', { process, receivedBytes }, { signal })
+    return this.#client.answer(channel, AgentProcessConnection.reopen(channel, process))
   }
 
   async list(): Promise<readonly ProcessInfo[]> {

@@ -61,7 +61,7 @@ class Jobs:
         template: Optional[str] = None,
         snapshot: Optional[str] = None,
         sandbox: Optional[str] = None,
-        isolation: Optional[str] = None,
+        sandbox_per: Optional[str] = None,
         concurrency: Optional[int] = None,
         retries: Optional[int] = None,
         backoff: Optional[float] = None,
@@ -88,7 +88,7 @@ class Jobs:
         """
         retry = given(retries=optional_count("retries", retries), backoff_ms=milliseconds("backoff", backoff))
         work = given(command=command, language=language, context=context, code=code_of(code, variable))
-        origin = given(template=template, snapshot=snapshot, sandbox=sandbox, isolation=isolation)
+        origin = given(template=template, snapshot=snapshot, sandbox=sandbox, sandbox_per=sandbox_per)
         order = given(concurrency=concurrency, priority=priority, timeout_ms=milliseconds("timeout", timeout))
         inside = given(env=env, volumes=mounts_body(volumes), network=network_body(network), secrets=secrets)
         limits = given(limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files), retry=retry or None)

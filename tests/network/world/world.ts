@@ -6,6 +6,9 @@ import { promisify } from 'node:util'
 import { ServerProcess } from '../../server/server-process.ts'
 import { inNamespace, makeNamespaces, type Namespaces } from './namespaces.ts'
 
+/** `microvm` runs the tests from inside virtual machines, which is slow without KVM. */
+const ISOLATION = process.env['DORMOUSE_TEST_ISOLATION'] ?? 'process'
+
 /** A service of the host that no sandbox may reach. */
 export const CANARY_PORT = 9_999
 
@@ -61,6 +64,7 @@ export class World {
         {
           host: '0.0.0.0',
           allowInsecureBind: true,
+          isolation: ISOLATION,
           ssh: { host: '0.0.0.0', port: 0 },
           ...config,
           network: { resolvers: ['11.0.0.53'], registries: [], proxy: 'none', ...config.network },

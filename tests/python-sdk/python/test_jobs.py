@@ -20,7 +20,7 @@ class Jobs(unittest.TestCase):
         self.client = Client()
 
     def test_a_function_of_a_file_over_inputs(self):
-        job = self.client.jobs.create(square, [1, 2, 3], isolation="worker", concurrency=2)
+        job = self.client.jobs.create(square, [1, 2, 3], sandbox_per="worker", concurrency=2)
         done = self.client.jobs.wait(job.id)
         self.assertEqual((done.tasks.succeeded, done.tasks.failed), (3, 0))
         tasks = self.client.jobs.tasks(job.id)
@@ -31,7 +31,7 @@ class Jobs(unittest.TestCase):
         def fails(item):
             raise ValueError(item)
 
-        job = self.client.jobs.create(fails, ["why"], isolation="worker")
+        job = self.client.jobs.create(fails, ["why"], sandbox_per="worker")
         self.assertEqual(self.client.jobs.wait(job.id).tasks.failed, 1)
         self.client.jobs.delete(job.id)
 

@@ -84,7 +84,7 @@ function runOptions(): Option[] {
     new Option('--template <name>', 'run tasks in new sandboxes of this template'),
     new Option('--snapshot <snapshot>', 'run tasks in new sandboxes from this snapshot'),
     new Option('--sandbox <sandbox>', 'run tasks in forks of this sandbox'),
-    new Option('--isolation <kind>', 'a sandbox for each task, or workers that run many').choices([
+    new Option('--sandbox-per <kind>', 'a sandbox for each task, or workers that run many').choices([
       'task',
       'worker',
     ]),

@@ -81,7 +81,7 @@ export const createJobSchema = z
     sandbox: sandboxRefField
       .exactOptional()
       .describe('Run tasks in forks of this sandbox, all of its state when the job was created.'),
-    isolation: z
+    sandboxPer: z
       .enum(['task', 'worker'])
       .default('task')
       .describe(
@@ -170,7 +170,7 @@ export const jobSchema = z
         sandboxId: sandboxIdField.optional(),
       })
       .describe('What its sandboxes start from.'),
-    isolation: z.enum(['task', 'worker']),
+    sandboxPer: z.enum(['task', 'worker']),
     concurrency: z.int(),
     priority: z.int(),
     timeoutMs: z.int(),
@@ -191,7 +191,7 @@ export const jobSchema = z
         tasks: { queued: 1, running: 1, succeeded: 1, failed: 0, cancelled: 0 },
         total: 3,
         origin: { template: 'python' },
-        isolation: 'task',
+        sandboxPer: 'task',
         concurrency: 4,
         priority: 0,
         timeoutMs: 600_000,

@@ -3,6 +3,7 @@ import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { criuLibraries } from '../native-programs.ts'
 import { type Criu, compareVersions, isUsable, probeCriuRoot } from './find-criu.ts'
 
 let root: string
@@ -50,10 +51,19 @@ describe('probeCriuRoot', () => {
       argv: [
         join(root, 'usr/lib/ld-linux-riscv64-lp64d.so.1'),
         '--library-path',
-        libraries,
+        `${criuLibraries}:${libraries}`,
         join(root, 'usr/sbin/criu'),
       ],
     })
+  })
+
+  it('gives a CRIU that does not work with the stand-ins its own libraries', async () => {
+    await makeRoot(
+      `case "$2" in ${criuLibraries}:*) exit 127;; esac; if [ "$4" = --version ]; then echo Version: 4.3; fi`,
+    )
+    const found = await probeCriuRoot(root)
+    expect(found).toMatchObject({ version: '4.3', check: 'ok' })
+    expect(found?.argv[2]).toBe(join(root, 'usr/lib/riscv64-linux-gnu'))
   })
 
   it('passes on what the check complains about', async () => {

@@ -1,5 +1,12 @@
 import { expect, test } from 'vitest'
-import { connectionKey, type InsideEnd, joinEnds, keyOf } from './connection-end.ts'
+import {
+  connectionKey,
+  type InsideEnd,
+  joinEnds,
+  keyOf,
+  sendUnacknowledgedAgain,
+  withoutBytes,
+} from './connection-end.ts'
 
 const HEADER_WORDS = 23
 const word = (...bytes: number[]) => new Uint32Array(Uint8Array.from(bytes).buffer)[0] ?? 0
@@ -99,4 +106,23 @@ test.each([
   ['unsent bytes are missing', { receiveSeq: 1_000, sendSeq: 2_001 }],
 ])('ends that do not fit are not joined: %s', (_name, state) => {
   expect(joinEnds(end(state), inside({}))).toBeUndefined()
+})
+
+test.each([
+  ['what was not acknowledged', 0, 1_995],
+  ['the end of this side too', 2, 1_994],
+])('without an image, an end sends again %s', (_what, flags, sendSeq) => {
+  const { record } = sendUnacknowledgedAgain(end({ receiveSeq: 996, sendSeq: 2_000, flags }, 'unread', 'abcde'))
+  const words = new Uint32Array(new Uint8Array(record.subarray(0, HEADER_WORDS * 4)).buffer)
+  expect([...words.subarray(1, 6)]).toEqual([996, sendSeq, 6, 5, flags])
+  expect(Buffer.from(record.subarray(HEADER_WORDS * 4)).toString()).toBe('unreadabcde')
+})
+
+test('the names of connections are their records without bytes', () => {
+  const joined = joinEnds(end({ receiveSeq: 1_000, sendSeq: 2_003 }, 'abc', 'def'), inside({}))
+  const names = withoutBytes(Buffer.concat([joined!.record, joined!.record]))
+  expect(names).toHaveLength(2 * HEADER_WORDS * 4)
+  const second = names.subarray(HEADER_WORDS * 4)
+  expect(keyOf({ id: 7, record: second })).toBe(keyOf(joined!))
+  expect([...new Uint32Array(new Uint8Array(second).buffer).subarray(3, 5)]).toEqual([0, 0])
 })

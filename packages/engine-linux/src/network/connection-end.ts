@@ -98,6 +98,34 @@ export function joinEnds({ id, record }: ParkedEnd, inside: InsideEnd): ParkedEn
   return { id, record: joined }
 }
 
+/**
+ * Makes an end fit another end that no image describes, such as one in the memory of a virtual machine: it sends again
+ * what was not acknowledged, and TCP sorts out what the other end has already.
+ */
+export function sendUnacknowledgedAgain(end: ParkedEnd): ParkedEnd {
+  const record = Buffer.from(end.record)
+  const words = wordsOf(record)
+  const hasSentEnd = ((words[WORD.flags] ?? 0) & SENT_END) !== 0
+  const behind = (words[WORD.unsentBytes] ?? 0) + (hasSentEnd ? 1 : 0)
+  words[WORD.sendSeq] = (words[WORD.sendSeq] ?? 0) - behind
+  record.set(new Uint8Array(words.buffer), 0)
+  return { id: end.id, record }
+}
+
+/** Names the connections of these records: the records without their bytes. */
+export function withoutBytes(records: Buffer): Buffer {
+  const headers: Buffer[] = []
+  for (let at = 0; at + HEADER_WORDS * WORD_BYTES <= records.length; ) {
+    const words = wordsOf(records.subarray(at))
+    at += words[WORD.size] ?? records.length
+    words[WORD.size] = HEADER_WORDS * WORD_BYTES
+    words[WORD.receivedBytes] = 0
+    words[WORD.unsentBytes] = 0
+    headers.push(Buffer.from(words.buffer))
+  }
+  return Buffer.concat(headers)
+}
+
 /** How many bytes are between two sequence numbers, which wrap. An end that is behind the bytes counts as one more. */
 function bytesBetween(from: number, to: number, hasEnd: boolean): number {
   const between = (to - from) | 0

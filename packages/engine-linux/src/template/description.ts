@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { DormouseError, parseInput } from '@dormouse/contracts'
+import { DormouseError, ISOLATIONS, parseInput } from '@dormouse/contracts'
 import { z } from 'zod'
 
 const LIST_MAX_ENTRIES = 500
@@ -31,6 +31,8 @@ export const templateDescriptionSchema = z.strictObject({
   commands: z.array(command).max(LIST_MAX_ENTRIES).default([]),
   /** Modules that are already imported in a new sandbox. */
   preload: z.array(pythonModule).max(LIST_MAX_ENTRIES).default([]),
+  /** Of sandboxes that do not say which they want; otherwise the server's default. */
+  isolation: z.enum(ISOLATIONS).optional(),
 })
 
 export type TemplateDescription = z.output<typeof templateDescriptionSchema>

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { findTemplate, getTemplate, listTemplates } from './template-store.ts'
+import { findTemplate, getTemplate, isolationOfTemplate, listTemplates } from './template-store.ts'
 
 let dataDir: string
 beforeEach(() => {
@@ -53,4 +53,13 @@ it('findTemplate does not take a damaged or unfinished template for an absent on
   await expect(findTemplate(dataDir, 'damaged')).rejects.toMatchObject({ code: 'setup_failed' })
   publish('newer', manifestOf('newer').replace('"formatVersion":1', '"formatVersion":2'))
   await expect(findTemplate(dataDir, 'newer')).rejects.toMatchObject({ code: 'setup_failed' })
+})
+
+it('isolationOfTemplate answers what the description asks for, and undefined for every other name', async () => {
+  publish('plain', manifestOf('plain'))
+  const { description, ...rest } = JSON.parse(manifestOf('strict'))
+  publish('strict', JSON.stringify({ ...rest, description: { ...description, isolation: 'microvm' } }))
+  expect(await isolationOfTemplate(dataDir, 'strict')).toBe('microvm')
+  for (const name of ['plain', 'absent', '../../etc'])
+    expect(await isolationOfTemplate(dataDir, name)).toBeUndefined()
 })

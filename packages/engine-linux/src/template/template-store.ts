@@ -1,6 +1,6 @@
 import { readdir, readFile, realpath } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { DormouseError, type Materials, parseInput } from '@dormouse/contracts'
+import { DormouseError, type Isolation, type Materials, parseInput } from '@dormouse/contracts'
 import { z } from 'zod'
 import { FileCache } from '../host/file-cache.ts'
 import { removeTree } from '../host/publish-directory.ts'
@@ -58,6 +58,12 @@ export async function getTemplate(dataDir: string, name: string): Promise<Templa
   throw new DormouseError('template_not_found', `There is no template "${name}"`, {
     details: { template: name },
   })
+}
+
+/** The isolation that its description asks for; undefined when there is no such template. */
+export async function isolationOfTemplate(dataDir: string, name: string): Promise<Isolation | undefined> {
+  if (!templateNameSchema.safeParse(name).success) return undefined
+  return (await findTemplate(dataDir, name))?.manifest.description.isolation
 }
 
 /** Returns the packages of the current build; undefined when they were not recorded. Throws `template_not_found`. */

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gate.h"
 #include "link.h"
 
 #define CGROUP "/sys/fs/cgroup/sandbox"
@@ -72,6 +73,17 @@ static void answer_outcome(int outcome)
         answer("error %s", strerror(errno));
 }
 
+static int read_hex(const char *hex, unsigned char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        unsigned int byte;
+        if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
+            return errno = EINVAL, -1;
+        bytes[i] = (unsigned char)byte;
+    }
+    return 0;
+}
+
 /* Mixes bytes of the host into the kernel's generator and makes it use them at once. */
 static int seed(const char *hex)
 {
@@ -82,12 +94,8 @@ static int seed(const char *hex)
     size_t count = strlen(hex) / 2;
     if (count > SEED_MAX)
         count = SEED_MAX;
-    for (size_t i = 0; i < count; i++) {
-        unsigned int byte;
-        if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
-            return errno = EINVAL, -1;
-        pool.bytes[i] = (unsigned char)byte;
-    }
+    if (read_hex(hex, pool.bytes, count) == -1)
+        return -1;
     pool.info.entropy_count = (int)count * 8;
     pool.info.buf_size = (int)count;
     int fd = open("/dev/random", O_WRONLY | O_CLOEXEC);
@@ -119,9 +127,35 @@ static int set_limits(const char *text)
     return write_text(CGROUP "/pids.max", value);
 }
 
+/* For gate-hangup.c, which reports failures this way. */
+bool failed(struct failure *failure, const char *step)
+{
+    failure->step = step;
+    failure->error = errno;
+    return false;
+}
+
+/*
+ * Ends the connections to the outside, except those in `hex` (gate-ends.h): a program that waits for one would wait for
+ * ever.
+ */
+static int hang_up(const char *hex)
+{
+    static _Alignas(4) unsigned char kept[FRAME_MAX_BYTES / 2];
+    size_t size = strlen(hex) / 2;
+    int count;
+    struct failure failure = {0};
+    if (read_hex(hex, kept, size) == -1)
+        return -1;
+    if (hang_up_outside(kept, size, &count, &failure))
+        return 0;
+    errno = failure.error;
+    return -1;
+}
+
 void answer_control(const char *command, size_t length)
 {
-    char text[1024];
+    static char text[FRAME_MAX_BYTES + 1];
     if (length >= sizeof(text)) {
         answer("error too long");
         return;
@@ -136,6 +170,8 @@ void answer_control(const char *command, size_t length)
         answer_outcome(sethostname(text + 9, strlen(text + 9)));
     else if (strncmp(text, "limits ", 7) == 0)
         answer_outcome(set_limits(text + 7));
+    else if (strncmp(text, "hang-up ", 8) == 0)
+        answer_outcome(hang_up(text + 8));
     else if (strcmp(text, "sync") == 0) {
         sync();
         answer("ok");

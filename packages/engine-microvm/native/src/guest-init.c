@@ -2,21 +2,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <net/if.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "control.h"
+#include "guest-network.h"
 #include "relay.h"
 
 #define PORT_NAME "dormouse"
@@ -132,15 +130,6 @@ static void mount_rest(void)
             fail(links[i][1]);
 }
 
-static void loopback_up(void)
-{
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-    if (fd == -1 || ioctl(fd, SIOCSIFFLAGS, &request) == -1)
-        fail("lo");
-    close(fd);
-}
-
 static pid_t start_agent(void)
 {
     int ready[2];
@@ -185,7 +174,7 @@ int main(void)
     load_modules();
     enter_root();
     mount_rest();
-    loopback_up();
+    must(guest_network_up(), "network");
     make_cgroup();
     int port = open_port();
     pid_t agent = start_agent();

@@ -3,7 +3,9 @@
  * is bound into it, as a uid that owns nothing else, without capabilities and without a way to get any.
  *
  * dormouse-jail [--cgroup DIRECTORY]… --root EMPTY_DIRECTORY --uid UID [--ro SOURCE TARGET]… [--rw SOURCE TARGET]…
- *   [--link TEXT TARGET]… [--env NAME=VALUE]… -- PROGRAM ARGUMENT…
+ *   [--link TEXT TARGET]… [--env NAME=VALUE]… [--tap DESCRIPTOR] [--wait] -- PROGRAM ARGUMENT…
+ * With --tap the program gets the host's end of a network card at this descriptor. With --wait this ends with the
+ * program, and with its exit code.
  * Writes `pid N` when the program has been started, or `error …`. The program outlives the caller.
  */
 #include <errno.h>
@@ -24,6 +26,7 @@
 #include "join-cgroup.h"
 #include "network.h"
 #include "report.h"
+#include "tap.h"
 
 #define ENTRIES_MAX 700
 
@@ -39,6 +42,8 @@ static uid_t uid;
 static char *environment[32] = {NULL};
 static size_t environment_count;
 static char **program;
+static int tap_fd = -1;
+static bool waits;
 
 static void add_entry(char kind, const char *source, const char *target)
 {
@@ -64,6 +69,12 @@ static void parse(int argc, char **argv)
             i += 2;
         } else if (strcmp(option, "--uid") == 0 && left > 0) {
             uid = (uid_t)strtoul(argv[i + 1], NULL, 10);
+            i += 2;
+        } else if (strcmp(option, "--wait") == 0) {
+            waits = true;
+            i += 1;
+        } else if (strcmp(option, "--tap") == 0 && left > 0) {
+            tap_fd = atoi(argv[i + 1]);
             i += 2;
         } else if (strcmp(option, "--env") == 0 && left > 0 && environment_count < 31) {
             environment[environment_count++] = argv[i + 1];
@@ -119,6 +130,9 @@ static void make_root(void)
     CHECK(mkdir("proc", 0555), "proc");
     CHECK(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "proc");
     network_up();
+    /* Not close-on-exec: QEMU inherits it. */
+    if (tap_fd != -1)
+        CHECK(dup2(tap_up(), tap_fd), "tap");
     CHECK(umount2("proc", MNT_DETACH), "proc");
     CHECK(mount(NULL, ".", NULL, MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_RDONLY, NULL), "read-only root");
     CHECK(syscall(SYS_pivot_root, ".", "."), "pivot_root");
@@ -147,7 +161,7 @@ static void keep_only_standard_streams(int also)
     CHECK(dup2(null, 0), "stdin");
     CHECK(dup2(null, 1), "stdout");
     for (int fd = 3; fd < 1024; fd++)
-        if (fd != also)
+        if (fd != also && fd != tap_fd)
             close(fd);
 }
 
@@ -176,6 +190,11 @@ int main(int argc, char **argv)
         waitpid(pid, NULL, 0);
         report("%.*s", (int)strcspn(line, "\n"), line);
         return 1;
+    }
+    if (waits) {
+        int status;
+        CHECK(waitpid(pid, &status, 0), "waiting");
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
     }
     report("pid %d", pid);
     return 0;

@@ -14,6 +14,7 @@ import {
   lowerDiskInJail,
   memoryInJail,
   qemuArguments,
+  TAP_FD,
 } from '../qemu/qemu-arguments.ts'
 import { QmpClient } from '../qemu/qmp-client.ts'
 import type { MicrovmRecord } from './burrow-record.ts'
@@ -93,12 +94,14 @@ function jailArguments(
     ...writable.flatMap(([source = '', target = '']) => ['--rw', source, target]),
     ...['--link', 'usr/lib', '/lib', '--link', 'usr/lib64', '/lib64'],
     ...env.flatMap((one) => ['--env', one]),
+    ...(host.hasNetwork ? ['--tap', String(TAP_FD)] : []),
     '--',
     ...qemuArguments({
       machine: base.machine,
       lowerDisks: lower,
       commandLine: kernelCommandLine(base.machine, host.tscKhz),
       isIncoming,
+      hasTap: host.hasNetwork,
     }),
   ]
 }

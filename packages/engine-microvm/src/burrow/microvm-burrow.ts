@@ -8,8 +8,23 @@ import {
   parseInput,
   type SnapshotId,
 } from '@dormouse/contracts'
-import type { Burrow, BurrowEnd, BurrowMemory, BurrowUsage, Gate, OpenEnd } from '@dormouse/engine'
-import { envSchema, type FirstProcess, isAlive, waitForEnd } from '@dormouse/engine-linux/for-engines'
+import type {
+  Burrow,
+  BurrowEnd,
+  BurrowMemory,
+  BurrowUsage,
+  Gate,
+  GateKeeper,
+  OpenEnd,
+} from '@dormouse/engine'
+import {
+  BurrowConnections,
+  type BurrowEnds,
+  envSchema,
+  type FirstProcess,
+  isAlive,
+  waitForEnd,
+} from '@dormouse/engine-linux/for-engines'
 import { AgentClient } from '@dormouse/guest'
 import type { MicrovmBurrowPaths } from '../host/microvm-layout.ts'
 import type { MicrovmHost } from '../microvm-host.ts'
@@ -36,6 +51,7 @@ export class MicrovmBurrow implements Burrow {
   readonly paths: MicrovmBurrowPaths
   readonly #host: MicrovmHost
   readonly #qemu: LaunchedQemu
+  readonly connections: BurrowConnections
   record: MicrovmRecord
   isFrozen = false
   #lastPids = 2
@@ -48,7 +64,13 @@ export class MicrovmBurrow implements Burrow {
   #destroying: Promise<void> | undefined
   #end: (end: BurrowEnd) => void = () => {}
 
-  constructor(host: MicrovmHost, paths: MicrovmBurrowPaths, record: MicrovmRecord, qemu: LaunchedQemu) {
+  constructor(
+    host: MicrovmHost,
+    paths: MicrovmBurrowPaths,
+    record: MicrovmRecord,
+    qemu: LaunchedQemu,
+    ends?: BurrowEnds,
+  ) {
     this.#host = host
     this.#qemu = qemu
     this.paths = paths
@@ -58,6 +80,8 @@ export class MicrovmBurrow implements Burrow {
     this.template = record.base.template
     this.createdAt = new Date(record.createdAt)
     this.first = qemu.first
+    const fields = { sandboxId: record.sandboxId, burrowId: record.id }
+    this.connections = new BurrowConnections({ first: qemu.first, ends }, host.failures, fields)
     this.ended = new Promise((resolve) => {
       this.#end = (end) => {
         this.#hasEnded = true
@@ -75,6 +99,12 @@ export class MicrovmBurrow implements Burrow {
 
   get limits(): BurrowLimits {
     return this.record.limits
+  }
+
+  /** The disks below its own, lowest first. */
+  get diskFiles(): string[] {
+    const { base } = this.record
+    return base.disks.map((name) => this.#host.diskFile(this.paths.disks, base, name))
   }
 
   get qmp() {
@@ -170,13 +200,15 @@ export class MicrovmBurrow implements Burrow {
     this.guest.isHeld = false
   }
 
-  async openGate(): Promise<Gate> {
-    throw new DormouseError('host_unsupported', 'Sandboxes in virtual machines have no network yet.')
+  /** The guest's card ends in the network namespace of its QEMU, where the gate listens. */
+  async openGate(keeper?: GateKeeper): Promise<Gate> {
+    if (!this.#host.hasNetwork)
+      throw new DormouseError('host_unsupported', 'Virtual machines have no network here.')
+    return this.connections.openGate(keeper)
   }
 
-  /** Connections to the outside end with the QEMU that made them. */
   takeEnds(): readonly OpenEnd[] {
-    return []
+    return this.connections.takeEnds()
   }
 
   /** Before a snapshot. Post: the guest stands still until `resumeAfterFailedSave` or `endAfterSnapshot`. */
@@ -201,6 +233,7 @@ export class MicrovmBurrow implements Burrow {
 
   /** After a snapshot that failed, or one of files: the guest continues as before. */
   async resumeAfterFailedSave({ wasFrozen }: { wasFrozen: boolean }): Promise<void> {
+    await this.connections.release().catch((error: unknown) => this.#reportNetwork(error))
     if (!wasFrozen && !this.#hasEnded) await this.thaw().catch(() => this.#checkEnd())
     this.#finishSaving()
   }
@@ -231,6 +264,7 @@ export class MicrovmBurrow implements Burrow {
 
   release(): void {
     this.#isReleased = true
+    this.connections.discard()
     this.guest.close()
     this.#disconnect()
   }
@@ -249,6 +283,12 @@ export class MicrovmBurrow implements Burrow {
   #disconnect(): void {
     this.link.close()
     this.qmp.close()
+  }
+
+  #reportNetwork(error: unknown): void {
+    const { sandboxId, id: burrowId } = this
+    const fields = { sandboxId, burrowId }
+    this.#host.failures.report('network', error, fields, 'connections of a burrow did not continue')
   }
 
   #finishSaving(): void {

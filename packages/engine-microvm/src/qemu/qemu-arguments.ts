@@ -9,7 +9,14 @@ export interface QemuStart {
   /** Kernel command line; undefined when the guest comes from a snapshot. */
   readonly commandLine: string
   readonly isIncoming: boolean
+  /** Whether the jail gives QEMU a tap device. Without it the card is there, and its cable ends nowhere. */
+  readonly hasTap: boolean
 }
+
+/** The descriptor of the tap device in QEMU. */
+export const TAP_FD = 9
+/** The same at both ends of the cable: see native/src/tap.c. */
+const HARDWARE_ADDRESS = '02:64:6f:72:6d:6f'
 
 /** Paths inside the jail. */
 export const JAIL = {
@@ -29,7 +36,7 @@ export const memoryInJail = (name: string) => `/memory/${name}`
 
 /** The same machine for a boot and for every restore: QEMU loads devices only into an equal machine. */
 export function qemuArguments(start: QemuStart): string[] {
-  const { machine, isIncoming } = start
+  const { machine, isIncoming, hasTap } = start
   const isKvm = machine.accelerator === 'kvm'
   const memoryMiB = machine.memoryBytes / 1024 ** 2
   return [
@@ -51,6 +58,10 @@ export function qemuArguments(start: QemuStart): string[] {
     ...['-chardev', 'socket,id=link,path=/run/link.sock,server=on,wait=off'],
     ...['-device', 'virtserialport,chardev=link,name=dormouse'],
     ...['-object', 'rng-builtin,id=random', '-device', 'virtio-rng-device,rng=random'],
+    ...['-netdev', hasTap ? `tap,id=cable,fd=${TAP_FD}` : 'hubport,id=cable,hubid=0'],
+    ...['-device', `virtio-net-device,netdev=cable,mac=${HARDWARE_ADDRESS}`],
+    // What the guest has freed is given back to the host, and is not in the next snapshot.
+    ...['-device', 'virtio-balloon-device,free-page-reporting=on'],
     ...['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
     ...(isIncoming ? ['-incoming', 'defer'] : []),
   ]
@@ -77,8 +88,11 @@ function blockDevices(lowerDisks: readonly string[]): string[] {
   return nodes.flatMap((node) => ['-blockdev', JSON.stringify(node)])
 }
 
-/** `tsc`: without KVM a guest of this machine type has nothing to measure its clock with, so it is told. */
+/**
+ * `tsc`: without KVM a guest of this machine type has nothing to measure its clock with, so it is told. `iomem`: root of
+ * the guest may write to the registers of its devices, which the host must bear in any case.
+ */
 export function kernelCommandLine(machine: Machine, tscKhz: number): string {
   const clock = machine.accelerator === 'tcg' ? `tsc_early_khz=${tscKhz} tsc=reliable` : ''
-  return `console=ttyS0 quiet panic=-1 reboot=t random.trust_cpu=on ${clock}`.trim()
+  return `console=ttyS0 quiet panic=-1 reboot=t random.trust_cpu=on iomem=relaxed ${clock}`.trim()
 }

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { burrowLimitsSchema, newSandboxId, newSnapshotId } from '@dormouse/contracts'
+import { burrowLimitsSchema, DormouseError, newSandboxId, newSnapshotId } from '@dormouse/contracts'
 import type { Template } from '@dormouse/engine-linux/for-engines'
+import type { MicrovmBurrow } from '../burrow/microvm-burrow.ts'
 import { type SavedPaths, savedPaths } from '../host/microvm-layout.ts'
 import type { MicrovmHost } from '../microvm-host.ts'
 import type { Base, Machine } from '../storage/manifest.ts'
@@ -13,7 +14,8 @@ import { KERNEL_PIN } from '../template/guest-kernel.ts'
 import { makeBurrow } from './make-burrow.ts'
 import { writeSnapshot } from './take-snapshot.ts'
 
-const FORMAT = 'v1'
+const FORMAT = 'v3'
+const KERNEL_STARTS_MAX = 8
 
 export interface BootTemplate {
   readonly template: Template
@@ -104,8 +106,7 @@ export class BootedTemplates {
     const id = newSnapshotId()
     const work = savedPaths(`${host.layout.template(name).dir}.${process.pid}`)
     try {
-      // The kernel of the default context has started when this returns.
-      await burrow.guest.contexts.preload(boot.preload.length > 0 ? boot.preload : ['sys'])
+      await preload(burrow, boot.preload)
       await burrow.link.control('sync')
       await mkdir(host.layout.templatesDir, { recursive: true, mode: 0o711 })
       await rm(work.dir, { recursive: true, force: true })
@@ -124,6 +125,22 @@ export class BootedTemplates {
     const booted = await this.#find(name)
     if (booted === undefined) throw new Error(`the booted template ${name} is missing`)
     return booted
+  }
+}
+
+/**
+ * Post: the kernel of the default context has started. On a busy host without KVM it may need longer than the agent
+ * waits; then the agent starts another one, whose files are in memory already.
+ */
+async function preload(burrow: MicrovmBurrow, modules: readonly string[]): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await burrow.guest.contexts.preload(modules.length > 0 ? modules : ['sys'])
+      return
+    } catch (error) {
+      const hasKernelEnded = error instanceof DormouseError && error.code === 'conflict'
+      if (!hasKernelEnded || attempt === KERNEL_STARTS_MAX) throw error
+    }
   }
 }
 

@@ -11,6 +11,8 @@ import {
   type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
+import type { ParkedConnections } from '@dormouse/engine'
+import { BurrowEnds, withoutBytes } from '@dormouse/engine-linux/for-engines'
 import { type MicrovmRecord, writeRecord } from '../burrow/burrow-record.ts'
 import { type LaunchedQemu, launchQemu } from '../burrow/launch-qemu.ts'
 import { MicrovmBurrow, refuseLimits } from '../burrow/microvm-burrow.ts'
@@ -28,6 +30,8 @@ const UID_BASE = 0x7000_0000
 const BOOT_TIMEOUT_MS = 600_000
 const STATE_POLL_MS = 2
 const SEED_BYTES = 64
+/** As many as one frame of the link can name. */
+const KEPT_CONNECTIONS_MAX = 128
 
 export interface Introduction {
   readonly sandboxId: SandboxId
@@ -46,6 +50,8 @@ export interface MakeBurrow {
   readonly limits: BurrowLimits
   readonly introduction: Introduction
   readonly leave?: 'running' | 'frozen'
+  /** Those of its connections to the outside that continue. */
+  readonly connections?: ParkedConnections | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -68,6 +74,7 @@ export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<M
     state: 'starting',
   }
   let qemu: LaunchedQemu | undefined
+  let ends: BurrowEnds | undefined
   try {
     await prepareFiles(host, paths, record, isBoot ? { ...make, source, isBoot } : make)
     qemu = await launchQemu(host, paths, record, signal)
@@ -75,15 +82,19 @@ export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<M
     await writeRecord(paths.record, record)
     if (!isBoot && source !== undefined) await loadDevices(qemu, paths, source.state)
     await takeSockets(paths)
+    // Before the guest runs: a connection whose other end is missing when the guest sends would be reset.
+    ends = await makeEnds(host, record, make.connections)
     if (!isBoot) await qemu.qmp.execute('cont')
     await qemu.link.greet(isBoot ? BOOT_TIMEOUT_MS : undefined, signal)
-    const burrow = new MicrovmBurrow(host, paths, record, qemu)
-    await introduce(burrow, make)
+    const burrow = new MicrovmBurrow(host, paths, record, qemu, ends)
+    await introduce(burrow, make, ends)
+    await ends?.start()
     signal?.throwIfAborted()
     await burrow.publish()
     if (make.leave === 'frozen') await burrow.freeze()
     return burrow
   } catch (error) {
+    ends?.discard()
     qemu?.link.close()
     qemu?.qmp.close()
     await removeBurrow(host, paths, qemu?.first)
@@ -167,14 +178,34 @@ async function takeSockets(paths: MicrovmBurrowPaths): Promise<void> {
   await chmod(paths.run, 0o755)
 }
 
+/** A sandbox without its connections is better than none. */
+async function makeEnds(
+  { failures }: MicrovmHost,
+  { first, sandboxId, id: burrowId }: MicrovmRecord,
+  connections: ParkedConnections = [],
+): Promise<BurrowEnds | undefined> {
+  if (first === undefined || connections.length === 0) return undefined
+  return BurrowEnds.make(first, connections.slice(0, KEPT_CONNECTIONS_MAX)).catch((error: unknown) => {
+    const fields = { sandboxId, burrowId }
+    failures.report('network', error, fields, 'connections of a restored burrow do not continue')
+    return undefined
+  })
+}
+
 /** Tells the guest the time, its name and its limits, gives it new random numbers, and then the agent who it is. */
-async function introduce(burrow: MicrovmBurrow, { introduction, limits, isBoot }: MakeBurrow): Promise<void> {
+async function introduce(
+  burrow: MicrovmBurrow,
+  { introduction, limits, isBoot }: MakeBurrow,
+  ends?: BurrowEnds,
+): Promise<void> {
   const { sandboxId, reason, reseed, user, env } = introduction
   const { link: guest } = burrow
   await Promise.all([
     guest.control(`time ${BigInt(Date.now()) * 1_000_000n}`),
     guest.control(`seed ${randomBytes(SEED_BYTES).toString('hex')}`),
     guest.control(`hostname ${sandboxId}`),
+    // The other ends of most connections that its memory brought back no longer exist.
+    guest.control(`hang-up ${ends === undefined ? '' : withoutBytes(ends.records).toString('hex')}`),
     burrow.applyLimits(limits),
   ])
   const identity = { sandboxId, ...(user && { user }), ...(env && { env }) }

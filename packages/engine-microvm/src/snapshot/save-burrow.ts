@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { DormouseError, newSnapshotId } from '@dormouse/contracts'
-import type { ForkOptions, SnapshotOptions } from '@dormouse/engine'
-import { explainFullDisk } from '@dormouse/engine-linux/for-engines'
+import type { ForkOptions, ParkedConnections, SnapshotOptions } from '@dormouse/engine'
+import { explainFullDisk, sendUnacknowledgedAgain } from '@dormouse/engine-linux/for-engines'
 import type { MicrovmBurrow } from '../burrow/microvm-burrow.ts'
 import type { MicrovmHost } from '../microvm-host.ts'
 import type { Manifest } from '../storage/manifest.ts'
@@ -10,12 +10,18 @@ import { writeSaveIntent, writeSnapshot } from './take-snapshot.ts'
 
 const MAX_CHILDREN = 1_000
 
+export interface SavedMicrovm {
+  readonly manifest: Manifest
+  readonly wasFrozen: boolean
+  readonly connections: ParkedConnections
+}
+
 /** Saves a burrow. With kind `full` it ends; with kind `files` it continues unless `leave` is `gone`. */
 export async function saveBurrow(
   host: MicrovmHost,
   burrow: MicrovmBurrow,
   { kind = 'full', leave, signal }: Pick<SnapshotOptions, 'kind' | 'leave' | 'signal'>,
-): Promise<{ manifest: Manifest; wasFrozen: boolean }> {
+): Promise<SavedMicrovm> {
   signal?.throwIfAborted()
   const id = newSnapshotId()
   const endsAfter = kind === 'full' || leave === 'gone'
@@ -23,8 +29,11 @@ export async function saveBurrow(
   if (kind === 'files') await burrow.link.control('sync').catch(() => {})
   const { wasFrozen } = await burrow.beginSaving({ mayHaveEnded: kind === 'files' })
   let manifest: Manifest
+  let connections: ParkedConnections = []
   try {
     if (endsAfter) await writeSaveIntent(burrow.paths.saving, { snapshotId: id, wasFrozen })
+    // The guest stands still, so its ends of these connections are in the snapshot as they are now.
+    if (kind === 'full') connections = (await burrow.connections.park()).map(sendUnacknowledgedAgain)
     const target = host.layout.snapshot(id).dir
     manifest = await writeSnapshot(burrow, { id, kind, target, endsAfter, signal })
   } catch (error) {
@@ -34,20 +43,21 @@ export async function saveBurrow(
   }
   if (endsAfter) await burrow.endAfterSnapshot(id)
   else await burrow.resumeAfterFailedSave({ wasFrozen })
-  return { manifest, wasFrozen }
+  return { manifest, wasFrozen, connections }
 }
 
 /** Continues a saved sandbox in a new burrow. */
 export function continueSaved(
   host: MicrovmHost,
-  manifest: Manifest,
+  { manifest, connections }: SavedMicrovm,
   leave: 'running' | 'frozen',
-  reseed = true,
 ): Promise<MicrovmBurrow> {
   const { id, sandboxId, base, limits } = manifest
-  const introduction = { sandboxId, reason: 'resume' as const, reseed }
+  const introduction = { sandboxId, reason: 'resume' as const, reseed: true }
   const source = host.layout.snapshot(id)
-  return makeBurrow(host, { base, source, isBoot: false, parent: id, limits, introduction, leave })
+  return makeBurrow(host, {
+    ...{ base, source, isBoot: false, parent: id, limits, introduction, leave, connections },
+  })
 }
 
 /** One burrow for each id, all or none. */

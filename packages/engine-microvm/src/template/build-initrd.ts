@@ -13,6 +13,13 @@ const MODULES = [
   'drivers/block/virtio_blk.ko',
   'drivers/char/virtio_console.ko',
   'drivers/char/hw_random/virtio-rng.ko',
+  'drivers/virtio/virtio_balloon.ko',
+  'net/core/failover.ko',
+  'drivers/net/net_failover.ko',
+  'drivers/net/virtio_net.ko',
+  'net/ipv4/inet_diag.ko',
+  'net/ipv4/tcp_diag.ko',
+  'fs/overlayfs/overlay.ko',
 ]
 const DIRECTORY = 0o040755
 const FILE = 0o100644

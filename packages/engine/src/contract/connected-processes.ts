@@ -154,24 +154,35 @@ export function describeConnectedProcesses(factory: EngineFactory): void {
       await expect(finish(shell)).rejects.toMatchObject({ code: 'cancelled' })
     })
 
-    test('the connection ends when the burrow is saved; the process continues in the next burrow', async () => {
+    test('a connection ends when the burrow is saved, and another continues it in the next burrow', async () => {
       const burrow = await shared.create()
       const { processes } = burrow.guest
-      const quiet = await processes.connect({ shell: 'sleep 1 & sleep 1; sleep 1000' })
+      const counted = await processes.connect({ shell: 'seq 1 200000; cat; exit 4' })
       const shell = await processes.connect({ args: ['bash', '-i'], pty: { cols: 80, rows: 24 } })
-      const ends = [quiet, shell].map((one) =>
-        finish(one).then(
-          () => 'no error',
-          () => 'error',
-        ),
-      )
+      void shell.write(Buffer.from('kept=41\r'))
+      let shown = ''
+      for await (const { data } of shell.output) {
+        shown += data.toString()
+        if (/kept=41[\s\S]*\$ $/.test(shown)) break
+      }
+      // Leaving the loop has hung up the shell. Nothing of the other output was read.
       const { snapshot } = await shared.engine.snapshot(burrow, { leave: 'gone' })
-      expect(await Promise.all(ends)).toEqual(['error', 'error'])
       const woken = shared.hold(await shared.engine.restore(snapshot.id, { sandboxId: burrow.sandboxId }))
-      const left = await woken.guest.processes.list()
-      expect(left.find(({ processId }) => processId === quiet.processId)).toMatchObject({ state: 'running' })
-      const again = await woken.guest.processes.connect({ shell: 'echo here' })
-      expect((await finish(again)).stdout.toString()).toBe('here\n')
+      const again = woken.guest.processes
+      await expect(again.reconnect(shell.processId, { receivedBytes: 0 })).rejects.toMatchObject({
+        code: 'conflict',
+      })
+      await expect(again.reconnect(counted.processId, { receivedBytes: 10 ** 9 })).rejects.toMatchObject({
+        code: 'conflict',
+      })
+      const { connection, inputBytes, inputEnded } = await again.reconnect(counted.processId, {
+        receivedBytes: 0,
+      })
+      expect([inputBytes, inputEnded]).toEqual([0, false])
+      void connection.write(Buffer.from('the end')).then(() => connection.end())
+      const { stdout, exit } = await finish(connection)
+      const all = Array.from({ length: 200_000 }, (_, index) => `${index + 1}\n`).join('')
+      expect([stdout.equals(Buffer.from(`${all}the end`)), exit.exitCode]).toEqual([true, 4])
       await woken.destroy()
       await shared.engine.deleteSnapshot(snapshot.id)
     })

@@ -24,6 +24,7 @@ from dormouse_agent.log import close_log
 from dormouse_agent.operations import OperationTable
 from dormouse_agent.output_pipe import LingeringPipes
 from dormouse_agent.process import StartedProcess
+from dormouse_agent.process_relay import ProcessRelay
 from dormouse_agent.programs import IS_RUNTIME
 from dormouse_agent.reaper import Reaper
 from dormouse_agent.run import Runs
@@ -64,6 +65,8 @@ class Agent:
         )
         self.contexts: dict[str, Context] = {}
         self.watches = 0
+        # Relays whose terminals are hanging up.
+        self.hanging_up: set[asyncio.Task[None]] = set()
 
     def user(self, name: str | None) -> User:
         return self.default_user if name is None else get_user(name)
@@ -91,6 +94,16 @@ class Agent:
         del self.processes[process.id]
         process.linger(self.lingering)
         self.finished_processes.add(process.id, process)
+
+    def hang_up(self, relay: ProcessRelay) -> None:
+        task = self.loop.create_task(relay.hang_up())
+        self.hanging_up.add(task)
+        task.add_done_callback(self.hanging_up.discard)
+
+    def hang_up_all(self) -> None:
+        for process in (*self.finished_processes.all(), *self.processes.values()):
+            if process.relay is not None and not process.relay.is_attached:
+                self.hang_up(process.relay)
 
 
 def main() -> int:

@@ -56,6 +56,9 @@ RELAY_CHUNK_BYTES = 128 * KIB
 TERMINAL_LINGER_S = 0.05
 # How long the relay waits for a process to end after its terminal was hung up.
 HANG_UP_S = 0.5
+# A connected process waits this long for the host to connect again after a wake. Then its terminal hangs up.
+DETACHED_TICK_S = 1.0
+DETACHED_TICKS = 30
 # Ports.
 # How often `port.wait` asks the kernel: often at first, then less often.
 PORT_POLL_FIRST_S = 0.01

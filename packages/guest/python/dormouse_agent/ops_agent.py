@@ -46,6 +46,9 @@ def configure(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[st
 )
 def wake(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     user = agent.user(args["user"])
+    # A rollback, and a copy: no host comes back to the processes that were connected.
+    if args["reason"] == "rollback" or args["sandboxId"] != agent.sandbox_id:
+        agent.hang_up_all()
     names = _take_identity(agent, args["sandboxId"], user, args["env"] or {})
     for context in agent.contexts.values():
         context.wake(names, args["reason"], args["reseed"])

@@ -13,7 +13,7 @@ from dormouse_agent.follower import follow
 from dormouse_agent.operations import operation
 from dormouse_agent.ops_runs import AFTER
 from dormouse_agent.process import StartedProcess
-from dormouse_agent.process_relay import relay_process
+from dormouse_agent.process_relay import ProcessRelay
 from dormouse_agent.spawn import Spawn, base_environment
 
 if TYPE_CHECKING:
@@ -62,7 +62,20 @@ async def connect(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dic
     process = StartedProcess(agent.loop, args["shell"] or shlex.join(program.args), agent.process_ended)
     process.start_connected(agent.reaper, program, args["pty"])
     agent.process_started(process)
-    return await relay_process(agent.loop, channel, process)
+    process.relay = ProcessRelay(agent.loop, process, agent.hang_up)
+    return await process.relay.serve(channel, 0)
+
+
+@operation(
+    "process.reconnect",
+    {"process": Text(PROCESS), "receivedBytes": Whole(0, limits.POSITION_MAX)},
+    takes_data=True,
+)
+async def reconnect(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    relay = _get_process(agent, args["process"]).relay
+    if relay is None:
+        raise OpError("conflict", f"process {args['process']} was not started by process.connect")
+    return await relay.serve(channel, args["receivedBytes"])
 
 
 def _spawn_of(agent: "Agent", args: dict[str, Any]) -> Spawn:
@@ -128,6 +141,7 @@ def _get_process(agent: "Agent", name: str) -> StartedProcess:
 OPERATIONS = (
     start,
     connect,
+    reconnect,
     events,
     list_processes,
     send_signal,

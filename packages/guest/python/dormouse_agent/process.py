@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dormouse_agent import limits
 from dormouse_agent.errors import OpError
@@ -18,6 +18,9 @@ from dormouse_agent.reaper import Reaper, exit_code_of, signal_name
 from dormouse_agent.spawn import Spawn, spawn
 from dormouse_agent.terminal import open_terminal, resize_terminal, take_control
 from dormouse_agent.text_events import TextEvents
+
+if TYPE_CHECKING:
+    from dormouse_agent.process_relay import ProcessRelay
 
 
 class StartedProcess:
@@ -41,6 +44,7 @@ class StartedProcess:
         self.ended: asyncio.Future[tuple[int, str | None]] = loop.create_future()
         # Of a connected process: the descriptors of its output, by stream. The relay reads and closes them.
         self.outputs: dict[str, int] = {}
+        self.relay: ProcessRelay | None = None
         self.started_at_ms = 0
 
     def start(self, reaper: Reaper, what: Spawn, stdin: bool, pty: dict[str, int] | None) -> None:

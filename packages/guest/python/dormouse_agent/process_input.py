@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Callable
 
 from dormouse_agent.errors import OpError
 
@@ -18,17 +19,20 @@ class ProcessInput:
         # Several requests may write at once. The lock keeps each piece of data in one piece.
         self._lock = asyncio.Lock()
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: bytes, on_written: Callable[[int], None] = lambda _: None) -> None:
+        """Calls `on_written` with the size of each part, so that a caller that is cancelled knows how far it came."""
         async with self._lock:
-            await self._write(data)
+            await self._write(data, on_written)
 
-    async def _write(self, data: bytes) -> None:
+    async def _write(self, data: bytes, on_written: Callable[[int], None]) -> None:
         view = memoryview(data)
         while view:
             if self._fd < 0:
                 raise OpError("conflict", "the process has closed its stdin or ended")
             try:
-                view = view[os.write(self._fd, view) :]
+                size = os.write(self._fd, view)
+                view = view[size:]
+                on_written(size)
             except BlockingIOError:
                 await self._wait()
             except OSError:

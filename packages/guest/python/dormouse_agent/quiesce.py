@@ -17,7 +17,7 @@ async def quiesce(agent: "Agent", channel: Channel) -> None:
     """Ends every other request and connection now, and this connection after its answer is sent."""
     own = channel.connection
     own.stop_reading()
-    undoing = own.cancel_channels(but=channel)
+    undoing = own.cancel_channels(but=channel) | agent.hanging_up
     for _ in range(ACCEPT_ITERATIONS):
         for other in agent.connections - {own}:
             undoing |= other.cancel_channels()

@@ -11,7 +11,7 @@ export type CreateJobBody = {
   template?: string
   snapshot?: string
   sandbox?: string
-  isolation?: 'task' | 'worker' | undefined
+  sandboxPer?: 'task' | 'worker' | undefined
   concurrency?: number | undefined
   retry?: { retries?: number | undefined; backoffMs?: number | undefined } | undefined
   timeoutMs?: number | undefined
@@ -35,7 +35,7 @@ export type JobAnswer = {
   tasks: { queued: number; running: number; succeeded: number; failed: number; cancelled: number }
   total: number
   origin: { template?: string | undefined; snapshotId?: string | undefined; sandboxId?: string | undefined }
-  isolation: 'task' | 'worker'
+  sandboxPer: 'task' | 'worker'
   concurrency: number
   priority: number
   timeoutMs: number

@@ -64,6 +64,10 @@ export class EnginePair implements Engine {
     return this.#for(isolation).capabilitiesOf(isolation)
   }
 
+  isolationOfTemplate(name: string): Promise<Isolation | undefined> {
+    return this.#first.isolationOfTemplate(name)
+  }
+
   isolationOf(snapshotId: SnapshotId): Isolation | undefined {
     return this.#second.isolationOf(snapshotId) ?? this.#first.isolationOf(snapshotId)
   }

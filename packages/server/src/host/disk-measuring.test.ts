@@ -42,8 +42,15 @@ it('DiskMeasuring measures a sandbox while others take minutes, however many and
   const endless = [1, 2, 3, 4].map((n) => tree(`endless-${n}`, { takesMs: 600_000, bytesPerSecond: n * 1e9 }))
   const small = tree('small')
   const round = () => turns.round([...endless, small].map(({ subject }) => subject))
-  round()
-  await expect.poll(() => small.seen.found, { timeout: 5_000 }).toBe(1)
+  await expect
+    .poll(
+      () => {
+        round()
+        return small.seen.found
+      },
+      { timeout: 10_000 },
+    )
+    .toBe(1)
   // And those that take long all come on.
   await expect
     .poll(
@@ -75,7 +82,7 @@ it('DiskMeasuring begins with what writes most', async () => {
 
 it('DiskMeasuring rests twenty times as long as it measured', async () => {
   turns = new DiskMeasuring(log)
-  const { subject, seen } = tree('one', { takesMs: 150 })
+  const { subject, seen } = tree('one', { takesMs: 150, bytesPerSecond: 1e-9 })
   const timer = setInterval(() => turns.round([subject]), 20)
   await expect.poll(() => seen.found).toBe(1)
   await sleep(2_300)
@@ -83,9 +90,35 @@ it('DiskMeasuring rests twenty times as long as it measured', async () => {
   clearInterval(timer)
 })
 
+it('DiskMeasuring does not measure a sandbox that writes nothing and sleeps again soon', async () => {
+  turns = new DiskMeasuring(log)
+  const { subject, seen } = tree('one')
+  turns.round([subject])
+  await sleep(300)
+  turns.round([])
+  turns.round([subject])
+  expect(seen.began).toHaveLength(0)
+  turns.round([{ ...subject, bytesPerSecond: 1 }])
+  await expect.poll(() => seen.found).toBe(1)
+})
+
+it('DiskMeasuring lets a tree rest longer that does not change, until it is written to', async () => {
+  turns = new DiskMeasuring(log)
+  const { subject, seen } = tree('one')
+  turns.round([{ ...subject, bytesPerSecond: 1 }])
+  await expect.poll(() => seen.found).toBe(1)
+  const timer = setInterval(() => turns.round([subject]), 20)
+  await expect.poll(() => seen.found, { timeout: 5_000 }).toBe(2)
+  await sleep(2_500)
+  expect(seen.began).toHaveLength(2)
+  turns.round([{ ...subject, bytesPerSecond: 1 }])
+  expect(seen.began).toHaveLength(3)
+  clearInterval(timer)
+})
+
 it('DiskMeasuring ends the measurement of what is not there any more', async () => {
   turns = new DiskMeasuring(log)
-  const { subject, seen } = tree('one', { takesMs: 600_000 })
+  const { subject, seen } = tree('one', { takesMs: 600_000, bytesPerSecond: 1 })
   turns.round([subject])
   await expect.poll(() => seen.turns).toBe(1)
   turns.round([])
@@ -94,7 +127,7 @@ it('DiskMeasuring ends the measurement of what is not there any more', async () 
 
 it('DiskMeasuring says what could not be measured, and tries again', async () => {
   turns = new DiskMeasuring(log)
-  const { subject, seen } = tree('one', { fails: true })
+  const { subject, seen } = tree('one', { fails: true, bytesPerSecond: 1 })
   const timer = setInterval(() => turns.round([subject]), 20)
   await expect.poll(() => seen.turns, { timeout: 5_000 }).toBe(2)
   expect(warnings).toContain('the disk use of a tree could not be measured')

@@ -14,8 +14,10 @@ export interface MeasuredTree {
 
 /** How long one measurement runs before the next tree gets its time slice. */
 const SLICE_MS = 200
-/** At least this long between two measurements of one tree. */
+/** At least this long between two measurements of one tree, and before the first of one that is not written to. */
 const APART_MS = 2_000
+/** A tree that does not change rests twice as long after each measurement, up to this. */
+const UNCHANGED_REST_MAX_MS = 8_000
 /** A tree rests for this many times its measuring time, unless it could pass its limit before that. */
 const REST_FACTOR = 20
 /** Between two slices of one measurement, this many times the slice. */
@@ -27,6 +29,10 @@ interface Entry {
   tree: MeasuredTree
   /** When it may be measured next. */
   dueAt: number
+  /** When it may be measured next if it is written to. */
+  dueWhenWrittenAt: number
+  /** Measurements in a row that found what the one before had found. */
+  unchanged: number
   measurement: Measurement | undefined
   usedMs: number
   last: { readonly at: number; readonly use: DiskUse } | undefined
@@ -60,8 +66,11 @@ export class DiskMeasuring implements Disposable {
     for (const [key, entry] of this.#entries) if (!keys.has(key)) this.#drop(key, entry)
     for (const tree of trees) {
       const entry = this.#entries.get(tree.key)
-      if (entry !== undefined) entry.tree = tree
-      else this.#entries.set(tree.key, newEntry(tree, now))
+      if (entry === undefined) this.#entries.set(tree.key, newEntry(tree, now))
+      else {
+        entry.tree = tree
+        if (tree.bytesPerSecond > 0) entry.dueAt = Math.min(entry.dueAt, entry.dueWhenWrittenAt)
+      }
     }
     for (const lane of ['fastest', 'longest'] as const) void this.#run(lane)
   }
@@ -123,6 +132,7 @@ export class DiskMeasuring implements Disposable {
       entry.usedMs += now - began
       if (use === undefined) {
         entry.dueAt = now + (now - began) * PAUSE_FACTOR
+        entry.dueWhenWrittenAt = entry.dueAt
         // The tree was dropped from the list meanwhile.
         if (this.#entries.get(tree.key) !== entry) this.#end(entry)
         return
@@ -135,6 +145,7 @@ export class DiskMeasuring implements Disposable {
     } catch (err) {
       this.#end(entry)
       entry.dueAt = performance.now() + APART_MS
+      entry.dueWhenWrittenAt = entry.dueAt
       entry.failures += 1
       // A tree that has gone meanwhile fails once and is not in the next list.
       if (entry.failures > 1 && this.#entries.get(tree.key) === entry)
@@ -154,6 +165,8 @@ export class DiskMeasuring implements Disposable {
     const seconds = last === undefined ? 0 : (now - last.at) / 1_000
     entry.growthPerSecond = seconds > 0 && last ? Math.max(0, (use.bytes - last.use.bytes) / seconds) : 0
     entry.filesPerSecond = seconds > 0 && last ? Math.max(0, (use.files - last.use.files) / seconds) : 0
+    const isUnchanged = last?.use.bytes === use.bytes && last.use.files === use.files
+    entry.unchanged = isUnchanged ? entry.unchanged + 1 : 0
     entry.last = { at: now, use }
     entry.usedMs = 0
     entry.failures = 0
@@ -164,7 +177,9 @@ export class DiskMeasuring implements Disposable {
       msUntil(files - use.files, entry.filesPerSecond),
     )
     const rest = Math.min(usedMs * REST_FACTOR, untilLimit * HEADROOM_SHARE)
-    entry.dueAt = now + Math.max(APART_MS, usedMs * PAUSE_FACTOR, rest)
+    entry.dueWhenWrittenAt = now + Math.max(APART_MS, usedMs * PAUSE_FACTOR, rest)
+    const unchangedRest = Math.min(APART_MS * 2 ** entry.unchanged, UNCHANGED_REST_MAX_MS)
+    entry.dueAt = Math.max(entry.dueWhenWrittenAt, now + unchangedRest)
   }
 }
 
@@ -172,9 +187,12 @@ function msUntil(headroom: number, perSecond: number): number {
   return perSecond <= 0 ? Number.POSITIVE_INFINITY : (Math.max(0, headroom) / perSecond) * 1_000
 }
 
+/** Most sandboxes that wake run one short call and sleep again: they need not be measured at all. */
 function newEntry(tree: MeasuredTree, now: number): Entry {
+  const dueAt = tree.bytesPerSecond > 0 ? now : now + APART_MS
   return {
-    ...{ tree, dueAt: now, measurement: undefined, usedMs: 0, last: undefined },
+    ...{ tree, dueAt, dueWhenWrittenAt: now, unchanged: 0 },
+    ...{ measurement: undefined, usedMs: 0, last: undefined },
     ...{ filesPerSecond: 0, growthPerSecond: 0, isMeasuring: false, failures: 0 },
   }
 }

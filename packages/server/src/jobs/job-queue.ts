@@ -156,7 +156,7 @@ export class JobQueue {
     if (this.#isStopped) return
     await this.#record(job, attempt, outcome)
     if (this.#isStopped) return
-    const isWorker = job.row.request.isolation === 'worker' && isReusableAfter(outcome)
+    const isWorker = job.row.request.sandboxPer === 'worker' && isReusableAfter(outcome)
     if (isWorker && job.row.state === 'running') job.idleWorkers.push(attempt.sandboxId)
     else await this.#deps.sandboxes.remove(attempt.sandboxId)
     if (job.running.delete(attempt.index)) this.#running -= 1

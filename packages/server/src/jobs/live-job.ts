@@ -6,7 +6,7 @@ export class LiveJob {
   row: JobRow
   /** Attempts under way, by task. Aborting one ends it. */
   readonly running = new Map<number, AbortController>()
-  /** Sandboxes that wait for their next task, with `isolation: 'worker'`. */
+  /** Sandboxes that wait for their next task, with `sandboxPer: 'worker'`. */
   readonly idleWorkers: SandboxId[] = []
   /** Tasks may be waiting. */
   mayHaveQueued = true

@@ -43,16 +43,18 @@ export interface AttachmentOptions extends AttachOptions {
    * When it wakes the sandbox: for the first connection (the default), until the first item has come, or not at all.
    */
   readonly wakes?: 'first' | 'until_received' | 'never'
+  /** False: the caller decides for itself how long the sandbox stays awake. */
+  readonly keepsAwake?: false
 }
 
 /**
  * A connection to the guest of a sandbox that moves with the sandbox from burrow to burrow. Keeps the sandbox awake
- * until disposed.
+ * until disposed, unless the options say otherwise.
  */
 export class Attachment implements Disposable {
   readonly #sandbox: Sandbox
   readonly #options: AttachmentOptions
-  readonly #work: Disposable
+  readonly #work: Disposable | undefined
   #burrow: Burrow | undefined
   #mayWake: boolean
   #failures = 0
@@ -60,17 +62,17 @@ export class Attachment implements Disposable {
   constructor(sandbox: Sandbox, options: AttachmentOptions) {
     this.#sandbox = sandbox
     this.#options = options
-    this.#work = sandbox.work.begin(options.kind ?? 'stream', options.what)
+    if (options.keepsAwake !== false) this.#work = sandbox.work.begin(options.kind ?? 'stream', options.what)
     this.#mayWake = options.wakes !== 'never'
   }
 
   [Symbol.dispose](): void {
-    this.#work[Symbol.dispose]()
+    this.#work?.[Symbol.dispose]()
   }
 
   /** The guest of the burrow that the sandbox runs in. Waits until it runs; wakes it only as the options say. */
-  async connect(): Promise<Guest> {
-    const { cause, signal, wakes } = this.#options
+  async connect(signal = this.#options.signal): Promise<Guest> {
+    const { cause, wakes } = this.#options
     const sandbox = this.#sandbox
     // Another caller may put it to sleep right after the wake.
     while (this.#mayWake && sandbox.runningBurrow() === undefined) await sandbox.wake(cause, signal)
@@ -78,6 +80,8 @@ export class Attachment implements Disposable {
     const preparing = sandbox.preparing(burrow)
     if (preparing !== undefined) await preparing
     this.#mayWake &&= wakes === 'until_received'
+    // Sleeps are no failures, however many there are before the next item.
+    if (burrow !== this.#burrow) this.#failures = 0
     this.#burrow = burrow
     return burrow.guest
   }
@@ -102,6 +106,7 @@ export class Attachment implements Disposable {
   }
 }
 
-function isDisconnect(error: unknown): boolean {
+/** The burrow is being saved or has ended, or its agent cannot be reached. */
+export function isDisconnect(error: unknown): boolean {
   return hasErrorCode(error, 'agent_unreachable') || hasErrorCode(error, 'burrow_ended')
 }

@@ -11,6 +11,7 @@ export type SandboxHandle = Pick<
   | 'guestNow'
   | 'attach'
   | 'attachRun'
+  | 'attachProcess'
   | 'explainProcess'
   | 'hold'
   | 'keep'

@@ -7,7 +7,7 @@ import type {
   SnapshotAnswer,
   WhyAnswer,
 } from '@dormouse/contracts/http'
-import type { Burrow, Guest, PortConnection, Snapshot } from '@dormouse/engine'
+import type { Burrow, ConnectProcess, Guest, PortConnection, Snapshot } from '@dormouse/engine'
 import { Moment } from '../clock/moment.ts'
 import type { LedgerEntry } from '../store/ledger-rows.ts'
 import type { Page } from '../store/page.ts'
@@ -15,6 +15,7 @@ import type { SandboxRow, Tier } from '../store/sandbox-rows.ts'
 import { ActiveWork } from './active-work.ts'
 import { type AttachOptions, attach } from './attach.ts'
 import { attachRun, type RunToFollow, type SendingRun } from './attach-run.ts'
+import { AttachedProcess } from './attached-process.ts'
 import { BackgroundWork } from './background-work.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { dropFormerHead, dropSnapshot } from './drop-snapshot.ts'
@@ -77,6 +78,8 @@ export class Sandbox {
   #stateSince: Moment
   /** A connection to one of its ports outlives its sleeps from now on. */
   readonly keep = (connection: PortConnection) => this.deps.network.keep(this.id, connection)
+  readonly attachProcess = (request: ConnectProcess, options: UseOptions) =>
+    AttachedProcess.start(this, request, options)
 
   /** `isRecorded`: an earlier server wrote the row. */
   constructor(deps: SandboxDependencies, row: SandboxRow, { isRecorded = false } = {}) {

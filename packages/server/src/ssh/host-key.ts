@@ -17,8 +17,8 @@ export interface HostKey {
 export function openHostKey(dataDir: string): HostKey {
   const path = join(dataDir, 'ssh-host-key')
   const privateKey = find(path) ?? make(path)
-  const key = ssh2.utils.parseKey(privateKey)
-  if (key instanceof Error || Array.isArray(key) || !key.isPrivateKey() || key.type !== 'ssh-ed25519')
+  const key = parse(privateKey)
+  if (key === undefined)
     throw new DormouseError('setup_failed', `${path} is not an Ed25519 private key`, {
       hint: 'Restore it from a backup. If you delete it, the next start creates a new key that every client has to accept.',
     })
@@ -44,8 +44,19 @@ function find(path: string): string | undefined {
   }
 }
 
+/** Undefined for anything but an Ed25519 private key. */
+function parse(privateKey: string) {
+  const key = ssh2.utils.parseKey(privateKey)
+  if (key instanceof Error || Array.isArray(key) || !key.isPrivateKey() || key.type !== 'ssh-ed25519')
+    return undefined
+  return key
+}
+
 function make(path: string): string {
-  const { private: privateKey } = ssh2.utils.generateKeyPairSync('ed25519')
+  let privateKey: string
+  // Three of a thousand keys that ssh2 generates are malformed.
+  do privateKey = ssh2.utils.generateKeyPairSync('ed25519').private
+  while (parse(privateKey) === undefined)
   writePrivateFile(path, privateKey)
   return privateKey
 }

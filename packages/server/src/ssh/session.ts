@@ -1,9 +1,9 @@
 import { constants } from 'node:os'
 import { onAbort } from '@dormouse/async'
-import type { ConnectProcess, ProcessConnection, ProcessExit } from '@dormouse/engine'
+import type { ConnectProcess, ProcessExit } from '@dormouse/engine'
 import type { PtyInfo, ServerChannel, ServerSession } from 'ssh2'
 import { ConnectionHold } from '../api/preview/connection-hold.ts'
-import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
+import type { AttachedProcess } from '../sandbox/attached-process.ts'
 import { ChannelWriter } from './channel-writer.ts'
 import type { ChannelParts } from './connection-parts.ts'
 import { ENV_MAX, ENV_VALUE_MAX_CHARACTERS, SIGNALS_MAX } from './limits.ts'
@@ -44,9 +44,7 @@ export class SshSession {
   readonly #gone = new AbortController()
   readonly #env: Record<string, string> = {}
   #pty: { cols: number; rows: number } | undefined
-  #running: { readonly sandbox: SandboxHandle; readonly processId: string } | undefined
-  #isResizing = false
-  #wantedSize: { cols: number; rows: number } | undefined
+  #running: AttachedProcess | undefined
   #signals = 0
 
   constructor(session: ServerSession, connection: ChannelParts) {
@@ -137,67 +135,36 @@ export class SshSession {
       },
       ...(this.#pty !== undefined && { pty: this.#pty }),
     } as ConnectProcess
-    const process = await sandbox.use({ cause: 'ssh', what, signal }, (guest) =>
-      guest.processes.connect(request, { signal }),
-    )
+    const process = await sandbox.attachProcess(request, { cause: 'ssh', what, signal })
     if (!isAwaited || this.#pty !== undefined) hold.mayIdle()
-    this.#running = { sandbox, processId: process.processId }
-    void this.#applySize()
+    this.#running = process
+    // The size may have changed while the process started.
+    if (this.#pty !== undefined && this.#pty !== request.pty) process.resize(this.#pty)
     forwardInput(channel, process, hold)
-    for await (const { stream, data } of process.output) {
+    for await (const { stream, data } of process.output()) {
       hold.touch()
       if (!(await writer.write(stream, data))) return undefined
     }
     return process.exit
   }
 
-  /** Only the latest size matters. */
   #resize(size: { cols: number; rows: number }): void {
-    if (this.#running === undefined) {
-      if (this.#pty !== undefined) this.#pty = size
-      return
-    }
-    this.#wantedSize = size
-    void this.#applySize()
-  }
-
-  async #applySize(): Promise<void> {
-    if (this.#isResizing) return
-    this.#isResizing = true
-    for (let size = this.#wantedSize; size !== undefined; size = this.#wantedSize) {
-      this.#wantedSize = undefined
-      await this.#tell('its new size', (guest, processId) => guest.processes.resize(processId, size))
-    }
-    this.#isResizing = false
+    if (this.#running !== undefined) this.#running.resize(size)
+    else if (this.#pty !== undefined) this.#pty = size
   }
 
   #signal(name: string): void {
     const signal = `SIG${name}`
-    if (!(signal in constants.signals) || this.#signals >= SIGNALS_MAX) return
+    if (!(signal in constants.signals) || this.#signals >= SIGNALS_MAX || this.#running === undefined) return
     this.#signals += 1
-    void this.#tell(signal, (guest, processId) => guest.processes.signal(processId, signal)).finally(() => {
+    void this.#running.signal(signal).finally(() => {
       this.#signals -= 1
     })
-  }
-
-  /** Ignored when the process has ended or the sandbox sleeps: this does not wake it. */
-  async #tell(
-    what: string,
-    tell: (guest: Parameters<Parameters<SandboxHandle['use']>[1]>[0], processId: string) => Promise<void>,
-  ): Promise<void> {
-    if (this.#running === undefined) return
-    const { sandbox, processId } = this.#running
-    const signal = this.#gone.signal
-    await sandbox
-      .use({ cause: 'ssh', what: `telling process ${processId} ${what}`, signal }, (guest) =>
-        tell(guest, processId),
-      )
-      .catch(() => {})
   }
 }
 
 /** Not `for await`, which destroys the channel at the end of this half. */
-function forwardInput(channel: ServerChannel, process: ProcessConnection, hold: ConnectionHold): void {
+function forwardInput(channel: ServerChannel, process: AttachedProcess, hold: ConnectionHold): void {
   channel.on('data', (piece: Buffer) => {
     hold.touch()
     channel.pause()

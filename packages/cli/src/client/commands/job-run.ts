@@ -19,7 +19,7 @@ interface JobFlags {
   readonly template?: string
   readonly snapshot?: string
   readonly sandbox?: string
-  readonly isolation?: 'task' | 'worker'
+  readonly sandboxPer?: 'task' | 'worker'
   readonly concurrency?: number
   readonly retries?: number
   readonly backoff?: number
@@ -35,9 +35,9 @@ interface JobFlags {
 /** Exit status 1 if a task failed. */
 export async function runJob(call: Call, code: string | undefined, flags: JobFlags): Promise<number> {
   const { command, retries, backoff, memory, sandbox, snapshot } = flags
-  const { language, variable, template, isolation, concurrency, priority, env, name } = flags
+  const { language, variable, template, sandboxPer, concurrency, priority, env, name } = flags
   const request = omitUndefined({
-    ...{ command, language, variable, template, isolation, concurrency, priority, env, name },
+    ...{ command, language, variable, template, sandboxPer, concurrency, priority, env, name },
     code: command === undefined ? await codeOf(call, code, flags) : undefined,
     snapshot: snapshot && (await findSnapshot(call, snapshot)).id,
     sandbox: sandbox && (await call.sandbox(sandbox)).id,

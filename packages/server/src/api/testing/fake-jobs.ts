@@ -14,10 +14,10 @@ export function fakeJobs(): Services['jobs'] {
   }
   const task = (index: number): TaskAnswer => ({ index, state: 'succeeded', attempts: 1 })
   return {
-    create: async ({ inputs, name, isolation, concurrency, priority, timeoutMs, retry, metadata }) => {
+    create: async ({ inputs, name, sandboxPer, concurrency, priority, timeoutMs, retry, metadata }) => {
       const { length: total } = inputs
       const job: JobAnswer = {
-        ...{ id: newJobId(), name, isolation, concurrency, priority, timeoutMs, retry, metadata, total },
+        ...{ id: newJobId(), name, sandboxPer, concurrency, priority, timeoutMs, retry, metadata, total },
         ...{
           state: 'finished',
           createdAt: NOW,

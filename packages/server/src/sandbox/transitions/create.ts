@@ -31,6 +31,8 @@ export async function create(
   caller: Caller,
   { signal, origin }: CreateOptions = {},
 ): Promise<{ sandbox: Sandbox; isNew: boolean }> {
+  // Nothing may wait between the look for the name and the moment when it is taken.
+  const ofTemplate = await templateIsolation(deps, request, caller.keyId)
   const existing =
     request.name === undefined ? undefined : deps.sandboxes.findNamed(request.name, caller.keyId)
   if (existing !== undefined) {
@@ -45,7 +47,7 @@ export async function create(
   deps.network.check(request.network)
   deps.secrets.require(request.secrets, { owner: caller.keyId, env: request.env })
   const snapshot = request.snapshotId && requireSnapshot(deps, request.snapshotId, caller.keyId)
-  const isolation = chooseIsolation(deps, request, snapshot?.id ?? origin?.from)
+  const isolation = chooseIsolation(deps, { ...request, ofTemplate }, snapshot?.id ?? origin?.from)
   requireIsolation(deps, isolation, { ...request, volumes })
   const asked = { ...request, volumes, isolation }
   const row = newRow(asked, caller, { now: deps.clock.wallMs(), id: origin?.id, snapshot })
@@ -71,7 +73,7 @@ export async function create(
 /** A snapshot decides it: memory of a virtual machine runs in no other engine. */
 function chooseIsolation(
   { engine, defaultIsolation }: SandboxDependencies,
-  { isolation }: CreateSandbox,
+  { isolation, ofTemplate }: Pick<CreateSandbox, 'isolation'> & { ofTemplate: Isolation | undefined },
   from: SnapshotId | undefined,
 ): Isolation {
   const ofSnapshot = from && (engine.isolationOf(from) ?? 'process')
@@ -81,7 +83,17 @@ function chooseIsolation(
       `isolation: the snapshot was taken with isolation "${ofSnapshot}" (saw "${isolation}")`,
       { details: { field: 'isolation' } },
     )
-  return ofSnapshot ?? isolation ?? defaultIsolation
+  return ofSnapshot ?? isolation ?? ofTemplate ?? defaultIsolation
+}
+
+/** Undefined for templates that were built in a sandbox: their snapshots have processes. */
+async function templateIsolation(
+  { engine, templates }: SandboxDependencies,
+  { isolation, template }: CreateSandbox,
+  owner: string,
+): Promise<Isolation | undefined> {
+  if (isolation !== undefined || templates.snapshotsOf(template, owner) !== undefined) return undefined
+  return engine.isolationOfTemplate(template)
 }
 
 /** The creation may fail meanwhile, and the server may not have been able to record that. */

@@ -32,6 +32,7 @@ import { sql as clusterHost } from './cluster-0001-host.ts'
 import { sql as jobs } from './jobs-0001-jobs.ts'
 import { sql as schedules } from './jobs-0002-schedules.ts'
 import { sql as webhooks } from './jobs-0003-webhooks.ts'
+import { sql as sandboxPer } from './jobs-0004-sandbox-per.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 import { sql as runRequests } from './journal-0003-run-requests.ts'
@@ -89,6 +90,7 @@ export const jobMigrations: readonly Migration[] = [
   { name: '0001-jobs', sql: jobs },
   { name: '0002-schedules', sql: schedules },
   { name: '0003-webhooks', sql: webhooks },
+  { name: '0004-sandbox-per', sql: sandboxPer },
 ]
 
 /** cluster.db: what a host of a cluster remembers of itself. */
