@@ -32,7 +32,9 @@ async function measureThroughput(url) {
   // Another key than the one of the cluster: a connection without its buckets.
   const { nats, manager, jetstream, close } = await connectAlone(url, key, hostId)
   const store = await JetStreamStore.open({ jetstream, manager, replicas: 1 })
-  const pieces = Array.from({ length: Math.floor(STORED_BYTES / CHUNK_BYTES) }, () => randomBytes(CHUNK_BYTES))
+  const pieces = Array.from({ length: Math.floor(STORED_BYTES / CHUNK_BYTES) }, () =>
+    randomBytes(CHUNK_BYTES),
+  )
   const bytes = pieces.length * CHUNK_BYTES
   let began = performance.now()
   const next = pieces.entries()
@@ -41,7 +43,7 @@ async function measureThroughput(url) {
   }
   await Promise.all(Array.from({ length: 8 }, send))
   const bare = bytes / (performance.now() - began) / 1000
-  await using depot = new Depot({ store, key })
+  const depot = new Depot({ store, key })
   began = performance.now()
   const { chunks } = await depot.storeStream(Readable.from(pieces))
   const upload = bytes / (performance.now() - began) / 1000
@@ -54,6 +56,7 @@ async function measureThroughput(url) {
     'upload compared with the store': `${((100 * upload) / bare).toFixed(0)} %`,
     'download, MB/s': download.toFixed(0),
   })
+  await depot[Symbol.asyncDispose]()
   await close(nats)
 }
 
@@ -63,7 +66,12 @@ async function connectAlone(url, key, hostId) {
   const { connect } = await import('@nats-io/transport-node')
   const { jetstream, jetstreamManager } = await import('@nats-io/jetstream')
   const nats = await connect({ servers: [url] })
-  return { nats, jetstream: jetstream(nats), manager: await jetstreamManager(nats), close: () => nats.close() }
+  return {
+    nats,
+    jetstream: jetstream(nats),
+    manager: await jetstreamManager(nats),
+    close: () => nats.close(),
+  }
 }
 
 async function measureWakes() {
@@ -74,9 +82,9 @@ async function measureWakes() {
   const elsewhere = []
   const parts = []
   for (let time = 0; time < Number(values.times); time += 1) {
-    const { id } = await one.ok('/v1/sandboxes', { json: { limits: { memoryMb: 4096 } }, key }).catch(() =>
-      one.ok('/v1/sandboxes', { json: {}, key }),
-    )
+    const { id } = await one
+      .ok('/v1/sandboxes', { json: { limits: { memoryMb: 4096 } }, key })
+      .catch(() => one.ok('/v1/sandboxes', { json: {}, key }))
     const run = async (host, code) => {
       const began = performance.now()
       const { stdout, error } = await host.ok(`/v1/sandboxes/${id}/run`, { json: { code }, key })

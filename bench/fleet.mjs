@@ -5,7 +5,7 @@
 // shows how many operations of that kind it holds.
 import { randomBytes } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { chooseHost, ClusterKey, collectDepot, Depot, Directory } from '@dormouse/cluster'
+import { ClusterKey, chooseHost, collectDepot, Depot, Directory } from '@dormouse/cluster'
 import { measureNats } from './fleet/measure-nats.mjs'
 import { MemoryBucket } from './fleet/memory-bucket.mjs'
 import { MemoryStore } from './fleet/memory-store.mjs'
@@ -44,7 +44,15 @@ const awake = hosts.map(() => ({ memory: 0, waking: 0, peak: 0 }))
 function hostRecord(index) {
   return {
     ...{ id: `host-${index}`, address: `http://host-${index}`, version: '0', startedAt: '', instance: '' },
-    ...{ epoch: 1, renewals: 0, hasLeft: false, isCordoned: false, arch: 'x64', kernel: '6.12', abilities: {} },
+    ...{
+      epoch: 1,
+      renewals: 0,
+      hasLeft: false,
+      isCordoned: false,
+      arch: 'x64',
+      kernel: '6.12',
+      abilities: {},
+    },
     room: {
       ...{ memoryTotalBytes: HOST_MEMORY, memoryFreeBytes: HOST_MEMORY, cpus: CPUS },
       ...{ diskTotalBytes: 4096 * GB, diskFreeBytes: 2048 * GB },
@@ -54,7 +62,15 @@ function hostRecord(index) {
 }
 
 const entryOf = (host, id) => ({
-  ...{ host: hosts[host].id, epoch: 1, generation: 0, owner: 'key-1', state: 'standby', createdAt: 1, head: `sn-${id}` },
+  ...{
+    host: hosts[host].id,
+    epoch: 1,
+    generation: 0,
+    owner: 'key-1',
+    state: 'standby',
+    createdAt: 1,
+    head: `sn-${id}`,
+  },
   replica: { snapshotId: `sn-${id}`, list: `all-${id}-1`, createdAt: '2026-01-01T00:00:00.000Z', needs: {} },
   row: { id, template: 'python', metadata: {}, limits: { memoryBytes: SANDBOX_MEMORY } },
 })
@@ -79,7 +95,14 @@ const lostAt = Array.from({ length: Number(values.lost) }, () => ({
 const lost = new Set()
 const writesAt = new Float64Array(24 * 60)
 const latencies = []
-const totals = { uploadedBytes: 0, placed: 0, lostSessions: 0, peakAwakeBytes: 0, awakeBytes: 0, awakeByteSeconds: 0 }
+const totals = {
+  uploadedBytes: 0,
+  placed: 0,
+  lostSessions: 0,
+  peakAwakeBytes: 0,
+  awakeBytes: 0,
+  awakeByteSeconds: 0,
+}
 const sleeping = []
 
 /** Sandboxes that fall asleep before `untilS`, from a heap by time. */
@@ -138,7 +161,11 @@ for (const { startS, sandbox, awakeS, changedBytes } of sessions) {
   const own = hosts[hostOf[sandbox]]
   if (lost.has(hostOf[sandbox]) || own.room.memoryFreeBytes < HOST_MEMORY * 0.05) {
     const alive = hosts.filter((_, index) => !lost.has(index))
-    const request = { memoryBytes: SANDBOX_MEMORY, preferred: alive[Math.floor(random() * alive.length)].id, problemOf: () => undefined }
+    const request = {
+      memoryBytes: SANDBOX_MEMORY,
+      preferred: alive[Math.floor(random() * alive.length)].id,
+      problemOf: () => undefined,
+    }
     const { chosen } = chooseHost(alive, request)
     if (chosen === undefined) continue
     totals.placed += 1
@@ -189,7 +216,10 @@ const store = new MemoryStore()
 const depot = new Depot({ store, key, clockMs: 0 })
 const roots = []
 for (let index = 0; index < COLLECTED_SANDBOXES; index += 1) {
-  const part = await depot.putList(`part-${index}`, { parts: [], chunks: [`${randomBytes(24).toString('hex')}-0`] })
+  const part = await depot.putList(`part-${index}`, {
+    parts: [],
+    chunks: [`${randomBytes(24).toString('hex')}-0`],
+  })
   const root = await depot.putList(`all-${index}`, { parts: [part], chunks: [] })
   if (index % 2 === 0) roots.push(root)
 }

@@ -21,7 +21,12 @@ export async function measureNats({ key, wanted }) {
   const args = ['--addr', '127.0.0.1', '--port', String(port), '--jetstream', '--store_dir', directory]
   const server = spawn('nats-server', args, { stdio: 'ignore' })
   try {
-    const connection = await connectWhenUp({ servers: [`nats://127.0.0.1:${port}`], replicas: 1, key, hostId: 'fleet' })
+    const connection = await connectWhenUp({
+      servers: [`nats://127.0.0.1:${port}`],
+      replicas: 1,
+      key,
+      hostId: 'fleet',
+    })
     const entries = await Directory.open({ bucket: connection.directory, key })
     let writes = 0
     const endsAt = performance.now() + SECONDS * 1000

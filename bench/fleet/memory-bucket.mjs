@@ -5,7 +5,8 @@ export class MemoryBucket {
   #entries = new Map()
 
   async create(key, value) {
-    if (this.#entries.get(key)?.value !== undefined) throw Object.assign(new Error('wrong last sequence'), { code: 10071 })
+    if (this.#entries.get(key)?.value !== undefined)
+      throw Object.assign(new Error('wrong last sequence'), { code: 10071 })
     return this.#put(key, value)
   }
 

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import {
   ChunkCache,
-  ClusterKey,
   type ClusterConnection,
+  ClusterKey,
   collectDepot,
   connectCluster,
   Depot,
@@ -69,7 +69,10 @@ async function* upload(depot: Depot, shared: Buffer, before: string | undefined)
   yield
   const own = await depot.putList(`part-${randomBytes(6).toString('hex')}`, { lists: [], chunks })
   yield undefined
-  return await depot.putList(`all-${randomBytes(6).toString('hex')}`, { lists: [own, part, ...kept], chunks: [] })
+  return await depot.putList(`all-${randomBytes(6).toString('hex')}`, {
+    lists: [own, part, ...kept],
+    chunks: [],
+  })
 }
 
 async function requireComplete(depot: Depot, root: string): Promise<void> {
@@ -79,7 +82,9 @@ async function requireComplete(depot: Depot, root: string): Promise<void> {
 }
 
 describe('the collection of a depot', () => {
-  test(`never takes what an entry refers to, in any order of steps (seed ${SEED})`, { timeout: 120_000 }, async () => {
+  test(`never takes what an entry refers to, in any order of steps (seed ${SEED})`, {
+    timeout: 120_000,
+  }, async () => {
     const dice = new Dice(SEED)
     const clock = { nowMs: 1_000_000 }
     const hosts = Array.from({ length: 3 }, () => openDepot(clock))
@@ -114,12 +119,12 @@ describe('the collection of a depot', () => {
         // The entry is changed by compare-and-set.
         if (before === writer.before) entries.set(sandbox, value as string)
       }
-      if (step % 10 === 0)
-        for (const root of entries.values()) await requireComplete(depot, root)
+      if (step % 10 === 0) for (const root of entries.values()) await requireComplete(depot, root)
     }
     for (const root of entries.values()) await requireComplete(hosts[0] as Depot, root)
     clock.nowMs += 5 * PERIOD_MS
-    removed += (await collectDepot(hosts[0] as Depot, { roots: async () => entries.values(), namedBy })).removed
+    removed += (await collectDepot(hosts[0] as Depot, { roots: async () => entries.values(), namedBy }))
+      .removed
     expect(removed).toBeGreaterThan(0)
     for (const root of entries.values()) await requireComplete(hosts[1] as Depot, root)
     await collectDepot(hosts[0] as Depot, { roots: async () => [], namedBy })

@@ -4,7 +4,14 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
-import { ClusterKey, connectCluster, Depot, JetStreamStore, type ObjectStore, S3Store } from '@dormouse/cluster'
+import {
+  ClusterKey,
+  connectCluster,
+  Depot,
+  JetStreamStore,
+  type ObjectStore,
+  S3Store,
+} from '@dormouse/cluster'
 import S3rver from 's3rver'
 import { afterAll, describe, expect, test } from 'vitest'
 import { NatsServer } from './nats-server.ts'
@@ -74,7 +81,7 @@ describe.each(Object.keys(stores))('a store in %s', (kind) => {
 
 test('a store in S3 refuses wrong credentials with a code, and lists more than one page', async () => {
   const url = await s3Url()
-  const wrong = new S3Store({ url, ...CREDENTIALS, secretAccessKey: 'wrong' })
+  const wrong = new S3Store({ url, ...CREDENTIALS, accessKeyId: 'wrong' })
   await expect(wrong.put('a-1', Buffer.from('x'))).rejects.toMatchObject({ code: 'cluster_unavailable' })
   const store = new S3Store({ url, ...CREDENTIALS })
   const names = Array.from({ length: 1_050 }, (_, index) => `o-${index}`)

@@ -37,7 +37,9 @@ test('the systemd unit is one that systemd accepts', async () => {
     const unit = join(directory, 'dormouse.service')
     const verify = async (content: string) => {
       await writeFile(unit, content)
-      const { stderr } = await promisify(execFile)('systemd-analyze', ['verify', unit]).catch((error) => error)
+      const { stderr } = await promisify(execFile)('systemd-analyze', ['verify', unit]).catch(
+        (error) => error,
+      )
       return (stderr as string).split('\n').filter((line) => line.includes('dormouse.service'))
     }
     const here = text.replace('/opt/dormouse/dormouse', join(root, 'dormouse'))

@@ -9,6 +9,7 @@ export class ChunkCache {
   readonly #maxBytes: number
   /** Sizes, the least recently used first. */
   readonly #sizes = new Map<string, number>()
+  readonly #writing = new Set<string>()
   #bytes = 0
 
   private constructor(directory: string, maxBytes: number) {
@@ -50,16 +51,18 @@ export class ChunkCache {
 
   /** A copy that cannot be written, on a full disk for example, is only missing later. */
   async add(name: string, content: Uint8Array): Promise<void> {
-    if (this.#sizes.has(name) || content.length > this.#maxBytes) return
-    this.#add(name, content.length)
+    if (this.#sizes.has(name) || this.#writing.has(name) || content.length > this.#maxBytes) return
+    this.#writing.add(name)
     const unfinished = join(this.#directory, `${NEW}${name}`)
     try {
       await writeFile(unfinished, content, { mode: 0o600 })
       await rename(unfinished, join(this.#directory, name))
+      this.#add(name, content.length)
       await this.#shrink()
     } catch {
-      this.#forget(name)
       await rm(unfinished, { force: true })
+    } finally {
+      this.#writing.delete(name)
     }
   }
 

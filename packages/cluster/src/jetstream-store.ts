@@ -11,11 +11,14 @@ import type { ObjectStore, StoredObject } from './object-store.ts'
 
 const STREAM = 'dormouse-depot'
 const OBJECTS = 'dormouse.depot.object'
+/** An object that is only written to read its time. */
+const CLOCK = 'clock'
 const REQUEST_TIMEOUT_MS = 20_000
 const WRONG_SEQUENCE = 10071
 const NO_MESSAGE = 10037
 /** Objects without their content are small. */
 const LISTED_AT_ONCE = 1_000
+const LIST_TIMEOUT_MS = 5_000
 
 export interface JetStreamStoreOptions {
   readonly jetstream: JetStreamClient
@@ -78,23 +81,30 @@ export class JetStreamStore implements ObjectStore {
     const { state } = await manager.streams.info(STREAM)
     if (state.messages === 0) return
     const consumer = await jetstream.consumers.get(STREAM, {
-      filter_subjects: [`${OBJECTS}.*`],
       deliver_policy: DeliverPolicy.All,
       headers_only: true,
     })
-    const messages = await consumer.consume({ max_messages: LISTED_AT_ONCE })
-    for await (const message of messages) {
-      const bytes = Number(message.headers?.get('Nats-Msg-Size') ?? 0)
-      yield { name: message.subject.slice(OBJECTS.length + 1), bytes }
-      // What is stored from now on is not asked for.
-      if (message.info.pending === 0 || message.seq >= state.last_seq) break
+    for (let isOver = false; !isOver; ) {
+      // Nothing comes when the rest was removed meanwhile.
+      isOver = true
+      const messages = await consumer.fetch({ max_messages: LISTED_AT_ONCE, expires: LIST_TIMEOUT_MS })
+      for await (const message of messages) {
+        const bytes = Number(message.headers?.get('Nats-Msg-Size') ?? 0)
+        yield { name: message.subject.slice(OBJECTS.length + 1), bytes }
+        // What is stored from now on is not asked for.
+        isOver = message.info.pending === 0 || message.seq >= state.last_seq
+        if (isOver) break
+      }
     }
     await consumer.delete().catch(() => {})
   }
 
+  /** The time of a message is the server's. */
   async nowMs(): Promise<number> {
-    const { ts } = (await this.#options.manager.streams.info(STREAM)) as { ts?: string }
-    return ts === undefined ? Date.now() : Date.parse(ts)
+    await this.put(CLOCK, new Uint8Array())
+    const written = await this.#get(CLOCK)
+    if (written === undefined) throw explain(new Error('the message is not there'))
+    return written.time.getTime()
   }
 
   async #get(name: string) {

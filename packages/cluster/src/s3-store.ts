@@ -24,7 +24,10 @@ export class S3Store implements ObjectStore {
     this.#client = new AwsClient({ accessKeyId, secretAccessKey, region, service: 's3', retries: RETRIES })
     const [, bucket = '', ...path] = new URL(url).pathname.split('/')
     this.#url = new URL(`/${bucket}`, url)
-    this.#prefix = path.filter((part) => part !== '').map((part) => `${part}/`).join('')
+    this.#prefix = path
+      .filter((part) => part !== '')
+      .map((part) => `${part}/`)
+      .join('')
   }
 
   async put(name: string, content: Uint8Array, { keepsFirst = false } = {}): Promise<boolean> {

@@ -112,7 +112,9 @@ test.each([
   ['what was not acknowledged', 0, 1_995],
   ['the end of this side too', 2, 1_994],
 ])('without an image, an end sends again %s', (_what, flags, sendSeq) => {
-  const { record } = sendUnacknowledgedAgain(end({ receiveSeq: 996, sendSeq: 2_000, flags }, 'unread', 'abcde'))
+  const { record } = sendUnacknowledgedAgain(
+    end({ receiveSeq: 996, sendSeq: 2_000, flags }, 'unread', 'abcde'),
+  )
   const words = new Uint32Array(new Uint8Array(record.subarray(0, HEADER_WORDS * 4)).buffer)
   expect([...words.subarray(1, 6)]).toEqual([996, sendSeq, 6, 5, flags])
   expect(Buffer.from(record.subarray(HEADER_WORDS * 4)).toString()).toBe('unreadabcde')

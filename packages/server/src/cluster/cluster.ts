@@ -107,6 +107,8 @@ export class Cluster implements AsyncDisposable {
     const cluster = new Cluster(options, { hosts, directory, depot })
     await cluster.#takeLease()
     await cluster.#claimAll()
+    // Before recovery: a burrow may wait for its memory.
+    await cluster.upkeep.resumeArrivals()
     for (const row of deps.rows.all()) {
       if (row.state === 'deleting' || !(await cluster.#isGone(row.id))) continue
       options.log.warn({ sandboxId: row.id }, 'a sandbox is another host’s now; its copy here is removed')
@@ -218,7 +220,6 @@ export class Cluster implements AsyncDisposable {
 
   /** Publishes what recovery has found. Pre: it has run, and `listener` hears of changes. */
   start(): void {
-    void this.upkeep.resumeArrivals()
     for (const { row } of this.#options.deps.sandboxes.all()) {
       this.owned.publish(row)
       this.replication.schedule(row)

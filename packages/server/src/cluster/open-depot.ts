@@ -1,6 +1,13 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ChunkCache, type ClusterConnection, Depot, JetStreamStore, type ObjectStore, S3Store } from '@dormouse/cluster'
+import {
+  ChunkCache,
+  type ClusterConnection,
+  Depot,
+  JetStreamStore,
+  type ObjectStore,
+  S3Store,
+} from '@dormouse/cluster'
 import { DormouseError } from '@dormouse/contracts'
 import { z } from 'zod'
 

@@ -16,7 +16,10 @@ const hostUrl = z
 
 const storeUrl = z
   .string()
-  .regex(/^https?:\/\/[^\s/]+\/[^\s?#]+$/, 'must be the address of a bucket such as https://s3.example.com/bucket')
+  .regex(
+    /^https?:\/\/[^\s/]+\/[^\s?#]+$/,
+    'must be the address of a bucket such as https://s3.example.com/bucket',
+  )
 
 /** Several hosts that share their sandboxes. */
 export const clusterSettings = {
