@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads'
-import type { FromChunkThread, ToChunkThread } from './chunk-threads.ts'
+import { exclusive, type FromChunkThread, type ToChunkThread } from './chunk-threads.ts'
 import { chunkWork } from './chunk-work.ts'
 import { ClusterKey } from './cluster-key.ts'
 
@@ -10,9 +10,9 @@ parentPort?.on('message', ({ id, op, content, digest }: ToChunkThread) => {
     parentPort?.postMessage(message, transfer)
   try {
     if (op === 'name') return answer({ id, digest: chunkWork.name(key, content), content }, [content.buffer])
-    const made = op === 'seal' ? chunkWork.seal(key, content) : chunkWork.open(key, content, digest)
+    const made = op === 'seal' ? chunkWork.seal(key, content, digest) : chunkWork.open(key, content, digest)
     // A buffer of the pool of this thread is not its own to give away.
-    const own = new Uint8Array(made)
+    const own = exclusive(made)
     answer({ id, content: own, digest }, [own.buffer])
   } catch (error) {
     answer({ id, error: (error as Error).message })

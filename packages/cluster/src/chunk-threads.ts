@@ -14,7 +14,7 @@ export interface ToChunkThread {
   readonly id: number
   readonly op: 'name' | 'seal' | 'open'
   readonly content: Uint8Array<ArrayBuffer>
-  /** Of what is opened; empty otherwise. */
+  /** Empty while it is not known. */
   readonly digest: string
 }
 
@@ -43,8 +43,9 @@ export class ChunkThreads implements AsyncDisposable {
     return this.#run('name', content, '')
   }
 
-  async seal(content: Uint8Array): Promise<Uint8Array> {
-    return (await this.#run('seal', own(content), '')).content
+  /** Takes the buffer of `content`. */
+  async seal(content: Uint8Array, digest: string): Promise<Uint8Array> {
+    return (await this.#run('seal', exclusive(content), digest)).content
   }
 
   /** Throws `snapshot_unusable` when it was changed. */
@@ -104,7 +105,13 @@ export class ChunkThreads implements AsyncDisposable {
   }
 }
 
-/** A copy unless the bytes have their buffer for themselves: a buffer that is sent to a thread is gone here. */
+/** A copy: a buffer that is sent to a thread is gone here. */
 function own(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return new Uint8Array(bytes)
+}
+
+/** The bytes themselves when they have their buffer alone, otherwise a copy. */
+export function exclusive(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const isAlone = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer
+  return isAlone ? (bytes as Uint8Array<ArrayBuffer>) : own(bytes)
 }

@@ -173,7 +173,7 @@ export class Depot implements AsyncDisposable {
     const { digest, content } = await this.#threads.name(chunk)
     const name = `${digest}-${period}`
     if (this.#known.has(name)) return { name, sentBytes: 0 }
-    const sealed = await this.#threads.seal(content)
+    const sealed = await this.#threads.seal(content, digest)
     const isNew = await this.#options.store.put(chunkObject(name), sealed, { keepsFirst: true })
     if (this.#known.size >= KNOWN_MAX) this.#known.clear()
     this.#known.add(name)
