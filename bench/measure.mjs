@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process'
-import { mkdir, readFile, statfs, writeFile } from 'node:fs/promises'
+import { mkdir, statfs, writeFile } from 'node:fs/promises'
 import { cpus, release, totalmem } from 'node:os'
 import { findCriu } from '@dormouse/engine-linux/setup'
 import { wrapProse } from '../docs/wrap-prose.mjs'
+import { writeSection } from './write-section.mjs'
 
 /** Times `work` `times` times, after `warmUp` runs that do not count. */
 export async function measure({ warmUp, times, work }) {
@@ -102,22 +103,12 @@ export async function report({ name, program = name, options, result, text }) {
   const json = JSON.stringify({ name, command, ...run, result }, rounded, 2)
   await writeFile(new URL(`${name}.json`, results), `${json}\n`)
   await writeSection(name, page)
-  // Loaded here, because plots.mjs imports this module.
-  const { drawPlots } = await import('./plots.mjs')
+  // Loaded here, because these import this module.
+  const [{ drawPlots }, { writeGoals }] = await Promise.all([import('./plots.mjs'), import('./goals.mjs')])
   await drawPlots()
+  await writeGoals()
 }
 
 function rounded(_key, value) {
   return typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(5)) : value
-}
-
-async function writeSection(name, text) {
-  const path = new URL('../docs/benchmarks.md', import.meta.url)
-  const page = await readFile(path, 'utf8')
-  const section = new RegExp(`(<!-- ${name} -->\n)[^]*?(\n?<!-- /${name} -->)`)
-  if (!section.test(page)) throw new Error(`docs/benchmarks.md has no section ${name}`)
-  await writeFile(
-    path,
-    page.replace(section, (_all, open) => `${open}${text}\n<!-- /${name} -->`),
-  )
 }

@@ -1,8 +1,9 @@
 // Draws the plots of docs/benchmarks.md from bench/results, without measuring anything.
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { median } from './measure.mjs'
 import { drawLines } from './plot.mjs'
+import { readResult } from './results.mjs'
 
 /** Sleeps whose median is one point of a line. */
 const WINDOW = 10
@@ -25,10 +26,10 @@ export async function drawPlots() {
 
 /** Tidy heaps of `sleep.mjs`, and scattered ones of `heaps.mjs`, which measures both kinds in one run. */
 async function wakeOverHeap() {
-  const [sleep, heaps] = [await readResult('sleep'), await readResult('heaps')]
+  const [resume, heaps] = [await readResult('resume'), await readResult('heaps')]
   const tidy = (name, of) => ({
     name,
-    points: sleep?.resume.sizes.map((size) => [size.heapMB, size[of].answer.p50]),
+    points: resume?.sizes.map((size) => [size.heapMB, size[of].answer.p50]),
   })
   const either = (name, of) => ({
     name,
@@ -45,13 +46,13 @@ async function wakeOverHeap() {
     title: 'From a sandbox on disk to the first result of a call',
     xLabel: 'memory of the Python process, MB',
     yLabel: 'ms, median',
-    xTicks: sleep?.resume.sizes.map(({ heapMB }) => heapMB),
+    xTicks: resume?.sizes.map(({ heapMB }) => heapMB),
     lines,
   }
 }
 
 async function memoryOfForks() {
-  const forks = (await readResult('sleep'))?.fork.saved
+  const forks = (await readResult('fork'))?.saved
   if (forks === undefined) return undefined
   const PARENT_MB = 1000
   const all = (name, of) => ({
@@ -95,15 +96,6 @@ async function latencyOverSleeps() {
       line('wake, checked result', 'answer'),
       line('sleep, call', 'standby'),
     ],
-  }
-}
-
-async function readResult(name) {
-  try {
-    return JSON.parse(await readFile(new URL(`results/${name}.json`, import.meta.url), 'utf8')).result
-  } catch (error) {
-    if (error.code === 'ENOENT') return undefined
-    throw error
   }
 }
 

@@ -1,12 +1,11 @@
 // Measures a server inside a sandbox, reached through a preview, against the same server on the host's loopback.
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { Layout } from '../packages/engine-linux/dist/host/layout.js'
-import { median, megabytes, ms, report, summarize, table } from './measure.mjs'
+import { median, megabytes, ms, report, summarize, table, verdict } from './measure.mjs'
+import { startControls } from './ports/controls.mjs'
 import { download, load } from './ports/load.mjs'
 import { measureWithWrk } from './ports/wrk.mjs'
 import { clientOf } from './server/client.mjs'
@@ -22,31 +21,28 @@ const program = fileURLToPath(new URL('ports/serve.py', import.meta.url))
 
 const stateDir = await mkdtemp(join(options.data, 'bench-'))
 const server = await startServer(stateDir, options.data)
-const direct = spawn('python3', [program, '0'], { stdio: ['ignore', 'pipe', 'inherit'] })
+const controls = await startControls()
 try {
   const client = clientOf(server)
   const { id } = await client.create({ limits: { cpus: 2 } })
   const code = `import subprocess; open("/root/serve.py", "w").write(${JSON.stringify(await readFile(program, 'utf8'))}); subprocess.Popen(["python3", "/root/serve.py", "${PORT}"], stdout=subprocess.DEVNULL)`
   await client.run(id, code)
   await client.call('POST', `/v1/sandboxes/${id}/ports/${PORT}/wait`, {})
-  const [line] = await once(createInterface({ input: direct.stdout }), 'line')
   const below = `/v1/sandboxes/${id}/ports/${PORT}`
+  const on = (port) => ({ url: `http://127.0.0.1:${port}`, headers: {}, below: '' })
+  const { direct, native, node } = controls.ports
   const result = await measure({
     preview: { url: server.url, headers: { authorization: `Bearer ${server.key}` }, below },
-    direct: { url: `http://127.0.0.1:${line}`, headers: {}, below: '' },
-    // Like a preview: one connection for each request.
-    'direct, without keep-alive': {
-      url: `http://127.0.0.1:${line}`,
-      headers: {},
-      below: '',
-      keepAlive: false,
-    },
+    direct: on(direct),
+    'a relay in C that copies bytes': on(native),
+    'a relay in Node that copies bytes': on(node),
+    'direct, without keep-alive': { ...on(direct), keepAlive: false },
   })
   await report({ name: 'ports', options, result, text: describe(result) })
   await client.remove(id)
   client.close()
 } finally {
-  direct.kill()
+  await controls.end()
   server.child.kill('SIGTERM')
   await once(server.child, 'exit')
   await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
@@ -105,5 +101,14 @@ function describe(result) {
     ],
     'one large response: MB/s',
   ]
-  return `${table(head, rows)}\n\nThe clients, the Dormouse server and the server inside share the CPUs.`
+  return `${table(head, rows)}\n\n${describeGoals(result)} The clients, the Dormouse server and the server inside share the CPUs.`
+}
+
+function describeGoals({ preview, direct }) {
+  const share = (preview.bytesPerSecond / direct.bytesPerSecond) * 100
+  return [
+    `Requests/s: ${verdict(preview.many.perSecond, { atLeast: 12_000 })}.`,
+    `One client: ${verdict(preview.one.p50, { atMost: 0.5 }, 'ms')}.`,
+    `Large response: ${share.toFixed(0)} % of direct, ${verdict(share, { atLeast: 70 }, '%')}.`,
+  ].join(' ')
 }

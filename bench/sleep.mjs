@@ -2,7 +2,7 @@
 // the same process tree.
 import { report } from './measure.mjs'
 import { describeAlive, measureAlive } from './sleep/alive.mjs'
-import { describeAwake, measureCreate, measureThaw } from './sleep/awake.mjs'
+import { describeAwake, measureAwake } from './sleep/awake.mjs'
 import { describeFirstTouch, measureFirstTouch } from './sleep/first-touch.mjs'
 import { describeFork, measureFirstFork, measureFork } from './sleep/fork.mjs'
 import { describeResume, measureResume, saveBothWays } from './sleep/resume.mjs'
@@ -10,7 +10,7 @@ import { describeSnapshots, measureSnapshots } from './sleep/snapshots.mjs'
 import { atWorkbench, readOptions } from './workbench.mjs'
 
 const PARTS = ['resume', 'awake', 'alive', 'snapshots', 'touch', 'fork']
-const options = readOptions({ only: { type: 'string' } })
+const options = readOptions({ only: { type: 'string' }, times: { type: 'string' } })
 const parts = new Set(options.only?.split(',') ?? PARTS)
 const unknown = [...parts].filter((part) => !PARTS.includes(part))
 if (unknown.length > 0) throw new Error(`--only takes ${PARTS.join()}, not ${unknown.join()}.`)
@@ -23,6 +23,7 @@ const FULL = {
   snapshots: 15,
   touches: 8,
   forks: 7,
+  firstForks: 5,
   moves: 5,
 }
 const QUICK = {
@@ -33,66 +34,65 @@ const QUICK = {
   snapshots: 2,
   touches: 1,
   forks: 1,
+  firstForks: 1,
   moves: 1,
 }
-const times = options.quick ? QUICK : FULL
+const most = Number(options.times ?? Number.POSITIVE_INFINITY)
+const times = Object.fromEntries(
+  Object.entries(options.quick ? QUICK : FULL).map(([name, count]) => [name, Math.min(count, most)]),
+)
 const heapsMB = options.quick ? [64, 1000] : [64, 256, 1000, 2000]
 /** The heap size of all parts but resume: 1 GB. */
 const MAIN_MB = 1000
 const heapBytes = MAIN_MB * 1e6
 
-const result = await atWorkbench(options, async (bench) => {
-  const measured = {}
-  const step = async (name, work) => {
+/** Each part writes a section of its own. */
+await atWorkbench(options, async (bench) => {
+  const step = async (name, work, describe) => {
+    if (!parts.has(name)) return
     console.error(`… ${name}`)
-    measured[name] = await work()
+    const result = await work()
+    await report({ name, program: 'sleep', options, result, text: describe(result) })
   }
-  if (parts.has('awake')) await step('create', () => measureCreate(bench, { times: times.creates }))
-
-  console.error('… saving')
-  const trees = []
-  for (const heapMB of parts.has('resume') ? heapsMB : [MAIN_MB])
-    trees.push(await saveBothWays(bench, heapMB))
-  const main = trees.find(({ heapMB }) => heapMB === MAIN_MB)
-  if (parts.has('resume')) await step('resume', () => measureResume(bench, trees, { rounds: times.rounds }))
-  for (const { ours, stock } of trees.filter((tree) => tree !== main))
-    for (const { id } of [ours, stock]) await bench.engine.deleteSnapshot(id)
-
-  if (parts.has('awake')) await step('thaw', () => measureThaw(bench, main.ours, { times: times.thaws }))
-  if (parts.has('touch'))
-    await step('touch', () => measureFirstTouch(bench, main, { heapBytes, rounds: times.touches }))
-  if (parts.has('alive')) await step('alive', () => measureAlive(bench, { heapBytes, times: times.moves }))
-  if (parts.has('snapshots'))
-    await step('snapshots', () =>
+  await step('alive', () => measureAlive(bench, { heapBytes, times: times.moves }), describeAlive)
+  if (parts.size === 1 && parts.has('alive')) return
+  const main = await measureSizes(bench, step)
+  await step('awake', () => measureAwake(bench, main.ours, times), describeAwake)
+  await step(
+    'touch',
+    () => measureFirstTouch(bench, main, { heapBytes, rounds: times.touches }),
+    describeFirstTouch,
+  )
+  await step(
+    'snapshots',
+    () =>
       measureSnapshots(bench, main.ours, {
         heapBytes,
         firstTimes: times.firstSnapshots,
         times: times.snapshots,
       }),
-    )
-  if (parts.has('fork'))
-    await step('fork', async () => ({
-      saved: await measureFork(bench, main.ours, {
-        counts: options.quick ? [1, 10] : [1, 5, 10, 100],
-        times: times.forks,
-      }),
-      first: await measureFirstFork(bench, { heapBytes, count: 5, times: options.quick ? 1 : 5 }),
-    }))
-  return measured
+    describeSnapshots,
+  )
+  await step('fork', () => measureForks(bench, main.ours), describeFork)
 })
 
-const sections = [
-  result.resume && describeResume(result.resume),
-  result.create && describeAwake(result),
-  result.alive && describeAlive(result.alive),
-  result.snapshots && describeSnapshots(result.snapshots),
-  result.fork && describeFork(result.fork),
-  result.touch && describeFirstTouch(result.touch),
-]
-await report({
-  name: 'sleep',
-  // The results of a part do not replace those of a whole run.
-  options: { ...options, dry: options.dry || options.only !== undefined },
-  result,
-  text: sections.filter(Boolean).join('\n\n'),
-})
+/** Returns the snapshots of 1 GB, which the other parts use. */
+async function measureSizes(bench, step) {
+  console.error('… saving')
+  const trees = []
+  for (const heapMB of parts.has('resume') ? heapsMB : [MAIN_MB])
+    trees.push(await saveBothWays(bench, heapMB))
+  await step('resume', () => measureResume(bench, trees, { rounds: times.rounds }), describeResume)
+  const main = trees.find(({ heapMB }) => heapMB === MAIN_MB)
+  for (const { ours, stock } of trees.filter((tree) => tree !== main))
+    for (const { id } of [ours, stock]) await bench.engine.deleteSnapshot(id)
+  return main
+}
+
+async function measureForks(bench, base) {
+  const counts = options.quick ? [1, 10] : [1, 5, 10, 100]
+  return {
+    saved: await measureFork(bench, base, { counts, times: times.forks }),
+    first: await measureFirstFork(bench, { heapBytes, count: 5, times: times.firstForks }),
+  }
+}

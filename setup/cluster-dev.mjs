@@ -26,7 +26,10 @@ export const natsServer = debianPackagesStep({
  */
 export function parseClusterDev(args) {
   const [action, ...rest] = args
-  if (action !== 'dev') throw new UsageError('`cluster` needs `dev`')
+  if (action !== 'dev')
+    throw new UsageError(
+      '`cluster` needs one of `dev`, `token`, `join TOKEN`, `backup FILE` or `restore FILE`',
+    )
   const { flags, positionals } = parseFlags(rest, {
     '--nodes': 'value',
     '--port': 'value',

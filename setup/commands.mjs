@@ -4,6 +4,7 @@ import { JSON_FLAG, parseFlags, refuseArguments, UsageError } from './arguments.
 import { isClientCommand } from './client-commands.mjs'
 import { clientIo } from './client-io.mjs'
 import { natsServer, parseClusterDev, runClusterDev } from './cluster-dev.mjs'
+import { isClusterState, runClusterState } from './cluster-state.mjs'
 import { helpCommands, helpText } from './help.mjs'
 import { ProgressEvents } from './progress-events.mjs'
 import { runInForeground } from './run-command.mjs'
@@ -60,6 +61,10 @@ async function up(context) {
 /** @type {SetupCommand['run']} */
 async function cluster(context) {
   const { stdout, signal, dataDir, isJson } = context
+  if (isClusterState(context.args)) {
+    await runSteps(BUILD_STEPS, { ...context, quiet: true })
+    return runClusterState(context)
+  }
   const options = parseClusterDev(context.args)
   await runSteps([...allSteps(context.repoDir), natsServer], withEvents(context))
   const print = (/** @type {string} */ line) =>

@@ -7,6 +7,12 @@ const COMMANDS = [
     usage: 'cluster dev [--nodes N]',
     summary: 'run NATS and some hosts on this machine, to try a cluster',
   },
+  { usage: 'cluster token', summary: 'print a token with which one more host can join, within an hour' },
+  { usage: 'cluster join TOKEN', summary: 'take the key of a cluster into the data directory' },
+  {
+    usage: 'cluster backup|restore FILE',
+    summary: 'write what the hosts keep in NATS to a file, or bring it into empty NATS servers',
+  },
   { usage: 'test [vitest arguments]', summary: 'set everything up, then run the linter and all tests' },
   {
     usage: 'doctor',

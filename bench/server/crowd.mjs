@@ -32,6 +32,7 @@ export async function measureCrowd({ client, server, layout, count, clients, rou
     cpu.push({
       server: (after.server - before.server) / count,
       burrows: (after.burrows - before.burrows) / count,
+      idle: (after.idle - before.idle) / count,
     })
     residentAfter.push(await residentBytes(server))
     samples.push(...woken.samples)
@@ -75,14 +76,21 @@ async function inParallel(workers, items, work) {
 async function readCpuMs({ child }, layout) {
   const fields = (await readFile(`/proc/${child.pid}/stat`, 'latin1')).split(') ')[1].split(' ')
   const server = (Number(fields[11]) + Number(fields[12])) * TICK_MS
+  const idle = await readIdleMs()
   for (const directory of new BurrowCgroup(await findHierarchies(), layout.cgroupName).directories) {
     const nanoseconds = await readFile(join(directory, 'cpuacct.usage'), 'latin1').catch(() => undefined)
-    if (nanoseconds !== undefined) return { server, burrows: Number(nanoseconds) / 1e6 }
+    if (nanoseconds !== undefined) return { server, idle, burrows: Number(nanoseconds) / 1e6 }
     const stat = await readFile(join(directory, 'cpu.stat'), 'latin1').catch(() => '')
     const microseconds = /^usage_usec (\d+)$/m.exec(stat)?.[1]
-    if (microseconds !== undefined) return { server, burrows: Number(microseconds) / 1e3 }
+    if (microseconds !== undefined) return { server, idle, burrows: Number(microseconds) / 1e3 }
   }
-  return { server, burrows: Number.NaN }
+  return { server, idle, burrows: Number.NaN }
+}
+
+/** Of all CPUs of the machine together. */
+async function readIdleMs() {
+  const [, , , , idle, wait] = (await readFile('/proc/stat', 'latin1')).split('\n', 1)[0].split(/\s+/)
+  return (Number(idle) + Number(wait)) * TICK_MS
 }
 
 function shuffled(items) {

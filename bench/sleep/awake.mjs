@@ -6,8 +6,15 @@ import { checkAnswer } from './tree.mjs'
 /** After this pause the reserve holds two burrows again. */
 const RESERVED_AFTER_MS = 1_200
 
+export async function measureAwake(bench, snapshot, { creates, thaws }) {
+  return {
+    create: await measureCreate(bench, { times: creates }),
+    thaw: await measureThaw(bench, snapshot, { times: thaws }),
+  }
+}
+
 /** Creates from the template's snapshot: nothing boots, and numpy and pandas are already imported. */
-export async function measureCreate({ engine, pause }, { times }) {
+async function measureCreate({ engine, pause }, { times }) {
   const samples = { call: [], answer: [], unprepared: [] }
   const create = () => timed(() => engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' }))
   // The first create of an engine checks the template's snapshot, and the reserve is empty for the second.
@@ -31,7 +38,7 @@ export async function measureCreate({ engine, pause }, { times }) {
   }
 }
 
-export async function measureThaw({ engine, pause }, snapshot, { times }) {
+async function measureThaw({ engine, pause }, snapshot, { times }) {
   const burrow = await engine.restore(snapshot.id, { sandboxId: snapshot.sandboxId })
   const samples = { call: [], answer: [] }
   for (let i = 0; i < times; i++) {
@@ -48,18 +55,10 @@ export async function measureThaw({ engine, pause }, snapshot, { times }) {
 
 export function describeAwake({ create, thaw }) {
   return timesTable([
-    ...(create === undefined
-      ? []
-      : [
-          { title: 'create from the preloaded template, call', ...create.call },
-          { title: '… to the first result', ...create.answer },
-          { title: '… the third in a row, which is restored on demand', ...create.unprepared },
-        ]),
-    ...(thaw === undefined
-      ? []
-      : [
-          { title: 'thaw from `frozen`, 1 GB, call', ...thaw.call },
-          { title: '… to the first result', ...thaw.answer },
-        ]),
+    { title: 'create from the preloaded template, call', ...create.call },
+    { title: '… to the first result', ...create.answer },
+    { title: '… the third in a row', ...create.unprepared },
+    { title: 'thaw from `frozen`, 1 GB, call', ...thaw.call },
+    { title: '… to the first result', ...thaw.answer },
   ])
 }

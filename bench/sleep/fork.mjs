@@ -8,7 +8,7 @@ import { checkAnswer, growTree } from './tree.mjs'
 const GOALS = { 1: { atMost: 120 }, 10: { atMost: 300 }, 100: { atMost: 2500 } }
 const FIRST_GOAL = { atMost: 900 }
 const FIRST_GOAL_RATIO = 1.5
-const PRIVATE_GOAL = { atMost: 8 }
+const PRIVATE_GOAL = { atMost: 4 }
 const MEMORY_KEYS = ['privateDirty', 'anonymous', 'pss', 'charged']
 
 /** Times a fork until every child has answered. The parent woke before, so its memory is already in memory files. */

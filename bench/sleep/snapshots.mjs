@@ -36,7 +36,7 @@ export async function measureSnapshots(bench, base, { heapBytes, firstTimes, tim
     }
   }
   return {
-    first: { ...first.summary(), goal: { atMost: 1.5 * median(control) } },
+    first: { ...first.summary(), goal: { atMost: Math.round(1.5 * median(control)) } },
     prepared: prepared.summary(),
     control: summarize(control),
     changed: { ...changed.summary(), goal: { atMost: 100 } },

@@ -6,6 +6,7 @@ const NATIVE = 'packages/engine-linux/native'
 const PROGRAMS = [
   'dormouse-init',
   'dormouse-shift',
+  'dormouse-own',
   'dormouse-carry',
   'dormouse-layers',
   'dormouse-pages',

@@ -11,16 +11,19 @@ export class NatsServer {
   readonly url: string
   readonly port: number
   readonly #directory: string
+  readonly #args: readonly string[]
   #child: ChildProcess | undefined
 
-  private constructor(port: number, directory: string) {
+  private constructor(port: number, directory: string, args: readonly string[]) {
     this.port = port
-    this.url = `nats://127.0.0.1:${port}`
+    this.#args = args
+    this.url = `${args.includes('--tls') ? 'tls' : 'nats'}://127.0.0.1:${port}`
     this.#directory = directory
   }
 
-  static async start(): Promise<NatsServer> {
-    const server = new NatsServer(await freePort(), await mkdtemp(join(tmpdir(), 'dormouse-nats-')))
+  static async start({ args = [] }: { args?: readonly string[] } = {}): Promise<NatsServer> {
+    const directory = await mkdtemp(join(tmpdir(), 'dormouse-nats-'))
+    const server = new NatsServer(await freePort(), directory, args)
     await server.begin()
     return server
   }
@@ -39,7 +42,7 @@ export class NatsServer {
       '--store_dir',
       this.#directory,
     ]
-    this.#child = spawn('nats-server', args, { stdio: 'ignore' })
+    this.#child = spawn('nats-server', [...args, ...this.#args], { stdio: 'ignore' })
     for (let tries = 0; tries < 200; tries += 1) {
       if (await answers(this.port)) return
       await sleep(25)

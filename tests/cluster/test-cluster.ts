@@ -22,13 +22,15 @@ export class TestCluster {
 
   static async start({
     hosts,
+    nats: given,
+    caFile,
     ...config
-  }: { hosts: number } & Record<string, unknown>): Promise<TestCluster> {
+  }: { hosts: number; nats?: NatsServer; caFile?: string } & Record<string, unknown>): Promise<TestCluster> {
     const directory = await mkdtemp(join(tmpdir(), 'dormouse-cluster-'))
     const keyFile = join(directory, 'cluster.key')
     await writeFile(keyFile, randomBytes(32).toString('base64'))
-    const nats = await NatsServer.start()
-    const settings = { ...config, cluster: { servers: [nats.url], keyFile, leaseMs: LEASE_MS } }
+    const nats = given ?? (await NatsServer.start())
+    const settings = { ...config, cluster: { servers: [nats.url], keyFile, leaseMs: LEASE_MS, caFile } }
     const cluster = new TestCluster(nats, directory, settings)
     try {
       for (let index = 0; index < hosts; index += 1) await cluster.addHost()

@@ -1,7 +1,9 @@
-import { newSandboxId } from '@dormouse/contracts'
+import { readFileSync } from 'node:fs'
+import { newSandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
-import type { MicrovmEngine } from '@dormouse/engine-microvm'
+import { MicrovmEngine } from '@dormouse/engine-microvm'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { testDataDir } from '../test-data-dir.ts'
 import { BOOT_TIMEOUT_MS, type MicrovmFactory, microvmFactory, microvmMissing } from './microvm-factory.ts'
 
 const missing = await microvmMissing()
@@ -46,6 +48,34 @@ describe.skipIf(missing !== undefined)(`a restored machine${missing ? `: ${missi
     expect(seen.map(({ isRightTime }) => isRightTime)).toEqual([true, true, true])
     for (const each of all) await each.destroy()
     await engine.deleteSnapshot(snapshot.id)
+  })
+
+  test('chains of disks stay short, and older snapshots keep their files', async () => {
+    const short = await MicrovmEngine.open({
+      ...{ dataDir: testDataDir, stateDir: factory.stateDir, preload: [], chainMaxDisks: 4 },
+    })
+    let burrow = await short.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
+    const ids: SnapshotId[] = []
+    for (let round = 0; round < 4; round++) {
+      await python(burrow, `open("/root/${round}", "w").write("${round}" * 100_000); import os; os.sync()`)
+      const saved = await short.snapshot(burrow, { leave: 'running' })
+      burrow = saved.burrow!
+      ids.push(saved.snapshot.id)
+    }
+    const disks = (id: SnapshotId) =>
+      JSON.parse(readFileSync(factory.layout.snapshot(id).manifest, 'utf8')).base.disks.length
+    // Root disk and booted template, and one more each time, until there are four.
+    expect(ids.map(disks)).toEqual([3, 4, 2, 3])
+    // Without the page cache, so that everything comes from the disks.
+    const list = `import os
+open("/proc/sys/vm/drop_caches", "w").write("3")
+print([n for n in "0123" if os.path.exists(f"/root/{n}") and open(f"/root/{n}").read() == n * 100_000])`
+    expect(await python(burrow, list)).toBe("['0', '1', '2', '3']")
+    await burrow.destroy()
+    const older = await short.restore(ids[1]!, { sandboxId: burrow.sandboxId })
+    expect(await python(older, list)).toBe("['0', '1']")
+    await older.destroy()
+    await short[Symbol.asyncDispose]()
   })
 
   test('memory that its programs have freed is neither kept nor saved', async () => {

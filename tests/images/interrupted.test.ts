@@ -96,16 +96,19 @@ async function expectWorks(template: { name: string; [field: string]: unknown },
 
 describe('kill -9 of the server', () => {
   test('in the middle of a layer that is pulled', async () => {
-    registry.push('pulled:1', [busyboxLayer, noiseLayer('pulled')], { Env: ['PATH=/bin'] })
+    const small = makeLayer([{ path: 'small', content: 'x' }])
+    registry.push('pulled:1', [busyboxLayer, small, noiseLayer('pulled')], { Env: ['PATH=/bin'] })
     const template = { name: 'pulled', image: `${faulty.host}/pulled:1` }
     const before = faulty.stalled
     faulty.fault = { stallAfterBytes: 700_000 }
     await server.ok('/v1/templates', { json: template })
     await expect.poll(() => faulty.stalled, { timeout: 60_000 }).toBeGreaterThan(before)
     expect(programsLeft()).not.toEqual([])
+    // A layer that has arrived does not wait for the others.
+    await expect.poll(() => unpacked('small'), { timeout: 30_000 }).toBe(true)
     await expectUndone('pulled')
     faulty.fault = {}
-    await expectWorks(template, 'ls /pulled', '/pulled\n')
+    await expectWorks(template, 'ls /pulled /small', '/pulled\n/small\n')
   })
 
   test('while a layer is unpacked', async () => {
@@ -145,13 +148,23 @@ describe('kill -9 of the server', () => {
   })
 })
 
+/** Directories of layers that are being unpacked or are complete. */
+function unpackedLayers(): string[] {
+  const { pullsDir } = server.factory.layout
+  return pulls()
+    .filter((name) => name.startsWith('.unpacking-'))
+    .flatMap((name) => readdirSync(join(pullsDir, name)).map((layer) => join(pullsDir, name, layer)))
+}
+
+function unpacked(path: string): boolean {
+  return unpackedLayers().some((layer) => existsSync(join(layer, path)))
+}
+
 /** Waits until this many files of a layer have been unpacked. */
 async function untilUnpacking(files: number): Promise<void> {
-  const { pullsDir } = server.factory.layout
   const count = () =>
-    readdirSync(pullsDir)
-      .filter((name) => name.startsWith('.unpacking-'))
-      .flatMap((name) => ['1/f'].map((layer) => join(pullsDir, name, layer)))
+    unpackedLayers()
+      .map((layer) => join(layer, 'f'))
       .map((path) => (existsSync(path) ? readdirSync(path).length : 0))
       .reduce((sum, one) => sum + one, 0)
   for (const deadline = Date.now() + 60_000; count() < files; await sleep(1))

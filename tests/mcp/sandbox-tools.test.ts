@@ -46,6 +46,31 @@ describe.each(Object.entries(ways))('over %s', (_way, connect) => {
     expect(await mcp.text('contexts', { action: 'create' })).toMatch(/^invalid_argument: name: is required/)
   })
 
+  test('volumes are created, cloned, attached and detached', async () => {
+    const [volume, copy] = [`data-${unique()}`, `copy-${unique()}`]
+    await mcp.call('volumes', { action: 'create', name: volume, sizeMb: 64 })
+    const mount = { volume, path: '/data', readOnly: false }
+    const attached = await mcp.call('volumes', { action: 'attach', name: volume, path: '/data' })
+    expect(attached.structuredContent.mounts).toEqual([mount])
+    expect(await mcp.text('run_python', { code: "open('/data/a', 'w').write('x')" })).toBe('1')
+    const cloned = await mcp.call('volumes', { action: 'clone', from: volume, name: copy, readOnly: true })
+    expect(cloned.structuredContent.volumes[0]).toMatchObject({ clonedFrom: volume, readOnly: true })
+    const { structuredContent } = await mcp.call('volumes', { action: 'list' })
+    const names = structuredContent.volumes.map(({ name }: { name: string }) => name)
+    expect(names).toEqual(expect.arrayContaining([volume, copy]))
+    const detached = await mcp.call('volumes', { action: 'detach', name: volume })
+    expect(detached.structuredContent.mounts).toEqual([])
+    expect(await mcp.text('volumes', { action: 'detach', name: volume })).toMatch(/^not_found: /)
+    expect(await mcp.text('volumes', { action: 'clone', name: 'x' })).toMatch(/^invalid_argument: from: /)
+  })
+
+  test('checkpoints are switched on and off', async () => {
+    const on = await mcp.call('checkpoint_sandbox', { minutes: 5 })
+    expect(on.structuredContent).toMatchObject({ everyMinutes: 5 })
+    const off = await mcp.call('checkpoint_sandbox', { minutes: 0 })
+    expect(off.structuredContent).toMatchObject({ everyMinutes: 0 })
+  })
+
   test('templates are listed', async () => {
     const { structuredContent } = await mcp.call('list_templates')
     expect(structuredContent.templates).toContainEqual(

@@ -38,6 +38,18 @@ const connected = async () => {
   return id
 }
 
+/** What the ledger says about connections that ended. */
+const losses = async (id: string) => {
+  const { items } = await world.server.ok(`/v1/sandboxes/${id}/ledger`)
+  return items.flatMap(({ event, cause, detail }: { event: string; cause: string; detail: string }) =>
+    event === 'disconnected' ? [`${cause}: ${detail}`] : [],
+  )
+}
+/** Both connections of `connected`, lost at once. The name of the second depends on what was looked up before. */
+const both = (cause: string) => [
+  expect.stringMatching(`^${cause}: TCP web.example:7007( \\(2\\)|, TCP \\S+:7007)$`),
+]
+
 const tell = async (message: object) => {
   const answer = once(outside, 'message')
   outside.send({ id: 'tell', ...message })
@@ -153,7 +165,21 @@ describe('the policy', () => {
     await standby(id, tier)
     // Both of its connections end outside first.
     await expect.poll(async () => (await tell({})).ends.length, { timeout: 30_000 }).toBe(ends.length + 2)
+    expect(await losses(id)).toEqual(both('expired'))
+    const { summary } = await world.server.ok(`/v1/sandboxes/${id}/why`)
+    expect(summary).toContain('Connections ended after their time asleep: TCP web.example:7007')
     expect(await world.inside(id, 'listen()')).toMatch(/Connection|BrokenPipe/)
+  })
+
+  test('0 ends connections at every sleep, and the ledger names them', async () => {
+    const id = await connected()
+    await world.server.ok(`/v1/sandboxes/${id}`, {
+      method: 'PATCH',
+      json: { connections: { keepAsleepMs: 0 } },
+    })
+    await standby(id, 'frozen')
+    expect(await world.inside(id, 'listen()')).toMatch(/Connection|BrokenPipe/)
+    await expect.poll(() => losses(id), { timeout: 20_000 }).toEqual(both('sleep'))
   })
 
   test('data wakes the sandbox if its policy says so', async () => {
@@ -178,8 +204,11 @@ describe('copies', () => {
     const id = await connected()
     const { children } = await world.server.ok(`/v1/sandboxes/${id}/fork`, { json: { count: 2 } })
     expect(await world.inside(id, 'say("still")')).toBe('still')
-    for (const child of children)
+    for (const child of children) {
       expect(await world.inside(child.id, 'listen()')).toMatch(/Connection|BrokenPipe/)
+      expect(await losses(child.id)).toEqual(both('fork'))
+    }
+    expect(await losses(id)).toEqual([])
   })
 
   test('a snapshot leaves the connection open, and a rollback to it ends it', async () => {
@@ -188,6 +217,7 @@ describe('copies', () => {
     expect(await world.inside(id, 'say("still")')).toBe('still')
     await world.server.ok(`/v1/sandboxes/${id}/rollback`, { json: { snapshotId } })
     expect(await world.inside(id, 'listen()')).toMatch(/Connection|BrokenPipe/)
+    await expect.poll(() => losses(id), { timeout: 20_000 }).toEqual(both('rollback'))
     await world.server.run(id, CONNECT)
     expect(await world.inside(id, 'say("new")')).toBe('new')
   })

@@ -1,4 +1,11 @@
-import { createCipheriv, createDecipheriv, createHash, createHmac, randomBytes } from 'node:crypto'
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  createHmac,
+  randomBytes,
+  timingSafeEqual,
+} from 'node:crypto'
 import { DormouseError } from '@dormouse/contracts'
 
 const KEY_BYTES = 32
@@ -13,6 +20,7 @@ export class ClusterKey {
   readonly secret: Uint8Array
   readonly #key: Buffer
   readonly #naming: Buffer
+  readonly #signing: Buffer
 
   constructor(key: Uint8Array) {
     if (key.length !== KEY_BYTES)
@@ -20,6 +28,7 @@ export class ClusterKey {
     this.secret = new Uint8Array(key)
     this.#key = createHmac('sha256', key).update('encryption').digest()
     this.#naming = createHmac('sha256', key).update('naming').digest()
+    this.#signing = createHmac('sha256', key).update('signing').digest()
     this.proof = createHmac('sha256', key).update('proof').digest('hex')
   }
 
@@ -31,6 +40,17 @@ export class ClusterKey {
   nameOf(content: Uint8Array | string): string {
     const digest = createHash('sha256').update(content).digest()
     return createHmac('sha256', this.#naming).update(digest).digest('hex').slice(0, 48)
+  }
+
+  /** Proves to another host that this one said so. */
+  sign(text: string): string {
+    return createHmac('sha256', this.#signing).update(text).digest('base64url')
+  }
+
+  isSigned(text: string, signature: string): boolean {
+    const expected = Buffer.from(this.sign(text))
+    const seen = Buffer.from(signature)
+    return expected.length === seen.length && timingSafeEqual(expected, seen)
   }
 
   /** `context` must be the same when it is opened: sealed bytes cannot be put in another place. */

@@ -9,6 +9,7 @@ import {
   type NodeConnectionOptions,
 } from '@nats-io/transport-node'
 import type { ClusterKey } from './cluster-key.ts'
+import { requireFormat } from './state-records.ts'
 
 export interface ClusterAddress {
   /** `nats://host:port`; with `tls://`, the connection is encrypted. */
@@ -41,6 +42,10 @@ export interface ClusterConnection extends AsyncDisposable {
   readonly names: KV
   /** API keys. */
   readonly keys: KV
+  /** Rows of tables that every host has. */
+  readonly state: KV
+  /** What one host has taken on, so that no other does. */
+  readonly claims: KV
 }
 
 const CONNECT_TIMEOUT_MS = 5_000
@@ -48,25 +53,31 @@ const RECONNECT_WAIT_MS = 250
 /** A connection without an answer for this long is dead: a cut link looks like silence. */
 const PING_INTERVAL_MS = 2_000
 const PINGS_UNANSWERED_MAX = 2
+/** A firing that is older is on record, or was missed. */
+const CLAIM_KEPT_MS = 7 * 24 * 3_600_000
 const KEY_CHECK = 'cluster'
 
 /** Connects and makes the buckets if this is the first host. Throws `cluster_unavailable` or `setup_failed`. */
 export async function connectCluster(options: ConnectCluster): Promise<ClusterConnection> {
-  const nats = await openConnection(options)
+  const nats = await openNats(options)
   try {
     const manager = await jetstreamManager(nats)
     const client = jetstream(nats)
     const kvm = new Kvm(client)
     const bucket = (name: string) =>
       kvm.create(`dormouse-${name}`, { history: 1, replicas: options.replicas })
-    const [hosts, directory, names, keys] = await Promise.all(
-      ['hosts', 'directory', 'names', 'keys'].map(bucket),
-    )
-    if (hosts === undefined || directory === undefined || names === undefined || keys === undefined)
-      throw new DormouseError('internal', 'A bucket is missing.')
+    const [hosts, directory, names, keys, state, claims] = await Promise.all([
+      bucket('hosts'),
+      bucket('directory'),
+      bucket('names'),
+      bucket('keys'),
+      bucket('state'),
+      kvm.create('dormouse-claims', { history: 1, replicas: options.replicas, ttl: CLAIM_KEPT_MS }),
+    ])
     await requireSameKey(keys, options.key)
+    await requireFormat(keys)
     return {
-      ...{ nats, jetstream: client, manager, key: options.key, hosts, directory, names, keys },
+      ...{ nats, jetstream: client, manager, key: options.key, hosts, directory, names, keys, state, claims },
       [Symbol.asyncDispose]: () => nats.close(),
     }
   } catch (error) {
@@ -75,7 +86,10 @@ export async function connectCluster(options: ConnectCluster): Promise<ClusterCo
   }
 }
 
-async function openConnection(options: ConnectCluster): Promise<NatsConnection> {
+/** A connection without the buckets of a cluster. Throws `cluster_unavailable`. */
+export async function openNats(
+  options: Pick<ConnectCluster, 'servers' | 'credentialsFile' | 'caFile' | 'hostId'>,
+): Promise<NatsConnection> {
   const { servers, credentialsFile, caFile, hostId } = options
   const isTls = servers.some((server) => server.startsWith('tls://'))
   const natsOptions: NodeConnectionOptions = {

@@ -12,6 +12,8 @@ const CHUNK_BYTES = 960 * 1024
 const IN_FLIGHT_MAX = 8
 /** Objects that this host knows to be there: 64 bytes each. */
 const KNOWN_MAX = 500_000
+/** Instead of a period, in names of objects that are never collected. */
+const KEPT = 'kept'
 const CLOCK_MS = 60_000
 export const DAY_MS = 24 * 3600 * 1000
 
@@ -72,8 +74,11 @@ export class Depot implements AsyncDisposable {
   }
 
   /** Stores what a stream holds. Chunks that are there already are not sent again. */
-  async storeStream(content: Readable, { chunkBytes = CHUNK_BYTES } = {}): Promise<Stored> {
-    const period = await this.period()
+  async storeStream(
+    content: Readable,
+    { chunkBytes = CHUNK_BYTES, isKept = false } = {},
+  ): Promise<Stored> {
+    const period = isKept ? KEPT : await this.period()
     const chunks: string[] = []
     const sending = new Set<Promise<void>>()
     const total = { bytes: 0, sentBytes: 0 }
@@ -131,16 +136,21 @@ export class Depot implements AsyncDisposable {
   }
 
   /** Stores a list, and returns its name. It replaces one of the same `base` and period. */
-  async putList(base: string, list: unknown): Promise<string> {
+  async putList(base: string, list: unknown, { isKept = false } = {}): Promise<string> {
     const { store, key } = this.#options
-    const name = `${base}-${await this.period()}`
+    const name = isKept ? this.keptName(base) : `${base}-${await this.period()}`
     const plain = await compress(Buffer.from(JSON.stringify(list)))
     if (plain.length <= CHUNK_BYTES) {
       await store.put(listObject(name), key.seal(plain, `list ${name}`))
       return name
     }
-    const { chunks } = await this.storeStream(Readable.from([plain]))
-    return await this.putList(base, { longList: chunks } satisfies LongList)
+    const { chunks } = await this.storeStream(Readable.from([plain]), { isKept })
+    return await this.putList(base, { longList: chunks } satisfies LongList, { isKept })
+  }
+
+  /** The name of a list that is never collected. */
+  keptName(base: string): string {
+    return `${base}-${KEPT}`
   }
 
   /** The name of a list of this `base` that a writer may rely on: one of the present period. */
@@ -169,7 +179,7 @@ export class Depot implements AsyncDisposable {
     return found.list
   }
 
-  async #put(chunk: Uint8Array<ArrayBuffer>, period: number): Promise<{ name: string; sentBytes: number }> {
+  async #put(chunk: Uint8Array<ArrayBuffer>, period: number | string): Promise<{ name: string; sentBytes: number }> {
     const { digest, content } = await this.#threads.name(chunk)
     const name = `${digest}-${period}`
     if (this.#known.has(name)) return { name, sentBytes: 0 }

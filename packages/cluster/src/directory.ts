@@ -6,7 +6,7 @@ import { compareAndDelete, compareAndSet, read, type Versioned } from './compare
 import { type WatchedBucket, watchBucket } from './watch-bucket.ts'
 
 /** A snapshot that is completely in the depot. */
-const replicaSchema = z.strictObject({
+const replicaSchema = z.object({
   snapshotId: z.string(),
   /** The name of its list of chunks in the depot. */
   list: z.string(),
@@ -15,7 +15,7 @@ const replicaSchema = z.strictObject({
   needs: z.unknown(),
 })
 
-const entrySchema = z.strictObject({
+const entrySchema = z.object({
   /** The host that owns the sandbox, by the lease `epoch`. */
   host: z.string(),
   epoch: z.int().positive(),
@@ -31,6 +31,9 @@ const entrySchema = z.strictObject({
   /** The row of the sandbox, in the words of the server. */
   row: z.unknown(),
 })
+
+/** Keeps fields of a newer version: hosts of two versions work side by side during an upgrade. */
+const storedEntrySchema = entrySchema.extend({ replica: replicaSchema.loose().optional() }).loose()
 
 export type Replica = z.output<typeof replicaSchema>
 export type DirectoryEntry = z.output<typeof entrySchema>
@@ -49,6 +52,8 @@ export class Directory implements Disposable {
   readonly #bucket: KV
   readonly #key: ClusterKey
   readonly #entries = new Map<string, Located>()
+  readonly #waiting = new Set<{ revision: number; resolve: () => void }>()
+  #seenRevision = 0
   #watch: WatchedBucket | undefined
 
   private constructor(bucket: KV, key: ClusterKey) {
@@ -64,10 +69,12 @@ export class Directory implements Disposable {
     const directory = new Directory(bucket, key)
     directory.#watch = await watchBucket(bucket, {
       put: (id, entry) => {
+        directory.#see(entry.revision)
         const located = directory.#remember(id, entry)
         if (located !== undefined) onChange(id, located)
       },
       removed: (id, revision) => {
+        directory.#see(revision)
         if ((directory.#entries.get(id)?.revision ?? 0) > revision) return
         directory.#entries.delete(id)
         onChange(id, undefined)
@@ -78,6 +85,21 @@ export class Directory implements Disposable {
 
   [Symbol.dispose](): void {
     this.#watch?.[Symbol.dispose]()
+  }
+
+  /** Resolves when every write before this one, by any host, is in `all`. */
+  async seen({ revision }: Located): Promise<void> {
+    if (this.#seenRevision >= revision) return
+    await new Promise<void>((resolve) => this.#waiting.add({ revision, resolve }))
+  }
+
+  #see(revision: number): void {
+    this.#seenRevision = revision
+    for (const one of this.#waiting) {
+      if (one.revision > revision) continue
+      this.#waiting.delete(one)
+      one.resolve()
+    }
   }
 
   find(id: string): Located | undefined {
@@ -158,7 +180,7 @@ export class Directory implements Disposable {
 
   /** A newer version may have written an entry. One that is ignored would look like a free sandbox. */
   #parse(id: string, value: Uint8Array): DirectoryEntry {
-    const parsed = entrySchema.safeParse(JSON.parse(this.#key.open(value, `directory ${id}`).toString()))
+    const parsed = storedEntrySchema.safeParse(JSON.parse(this.#key.open(value, `directory ${id}`).toString()))
     if (parsed.success) return parsed.data
     throw new DormouseError(
       'setup_failed',

@@ -1,10 +1,12 @@
 import { z } from 'zod'
 
-/** What a host says of itself with every renewal of its lease. */
-export const hostRecordSchema = z.strictObject({
+/** What a host says of itself with every renewal of its lease. A newer version may say more. */
+export const hostRecordSchema = z.object({
   id: z.string(),
   /** Where the other hosts reach its API. */
   address: z.string(),
+  /** Its SSH server, at the same machine as `address`. Absent when SSH is off. */
+  ssh: z.object({ port: z.int(), fingerprint: z.string() }).optional(),
   version: z.string(),
   startedAt: z.iso.datetime(),
   /** Same boot and same data directory: the process that held the lease before has ended. */

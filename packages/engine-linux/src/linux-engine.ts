@@ -3,7 +3,6 @@ import {
   DormouseError,
   type Isolation,
   parseInput,
-  type SandboxId,
   type SnapshotId,
   type VolumeId,
 } from '@dormouse/contracts'
@@ -191,12 +190,13 @@ export class LinuxEngine extends VolumeEngine implements Engine {
     const template = await getTemplate(dataDir, request.template)
     this.#requireControllers()
     const create = { sandboxId: request.sandboxId, limits, volumes, user, env, signal }
-    const restored =
-      snapshots && (await createFromTemplate(snapshots, template, create).catch(throwExplained))
-    if (restored !== undefined) return this.#hold(restored)
     const whole = { ...request, ...(user !== undefined && { user }), ...(env !== undefined && { env }) }
     const boot = { request: whole, volumes, limits, template, toolsDir, signal }
-    return this.#hold(await bootBurrow(host, boot).catch(throwExplained))
+    const make = async () => {
+      const restored = snapshots && (await createFromTemplate(snapshots, template, create))
+      return this.#hold(restored ?? (await bootBurrow(host, boot)))
+    }
+    return this.whileMounting(volumes, make, signal).catch(throwExplained)
   }
 
   /**
@@ -233,30 +233,39 @@ export class LinuxEngine extends VolumeEngine implements Engine {
   }
 
   async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<SavedBurrow> {
-    const saved = await saveBurrow(this.#snapshots, this.#own(burrow, options), options)
-    this.#upkeep.schedule(saved.snapshot.id)
-    return saved.burrow === undefined ? saved : { ...saved, burrow: this.#hold(saved.burrow) }
+    const own = this.#own(burrow, options)
+    return this.whileMounting(own.record.volumes, async () => {
+      const saved = await saveBurrow(this.#snapshots, own, options)
+      this.#upkeep.schedule(saved.snapshot.id)
+      return saved.burrow === undefined ? saved : { ...saved, burrow: this.#hold(saved.burrow) }
+    })
   }
 
   async restore(snapshotId: SnapshotId, options: RestoreOptions): Promise<Burrow> {
-    const { user, env, image } = parseInput(bootSchema, pick(options), 'restore')
-    const restored = restoreSnapshot(this.#snapshots, snapshotId, { ...options, user, env, image })
-    return this.#hold(await restored.catch(throwExplained))
+    const boot = { user: options.user, env: options.env, image: options.image }
+    const whole = { ...options, ...parseInput(bootSchema, boot, 'restore') }
+    const restore = async () => this.#hold(await restoreSnapshot(this.#snapshots, snapshotId, whole))
+    return this.whileMounting(options.volumes ?? [], restore, options.signal).catch(throwExplained)
   }
 
   async fork(burrow: Burrow, { onParent, ...options }: ForkOptions): Promise<ForkedBurrow> {
-    const forked = await forkBurrow(this.#snapshots, this.#own(burrow), {
-      ...options,
-      onParent: ({ burrow: next, snapshot }) => {
-        this.#hold(next as LinuxBurrow)
-        onParent?.({ burrow: next, snapshot })
-      },
+    const own = this.#own(burrow)
+    return this.whileMounting(own.record.volumes, async () => {
+      const forked = await forkBurrow(this.#snapshots, own, {
+        ...options,
+        onParent: ({ burrow: next, snapshot }) => {
+          this.#hold(next as LinuxBurrow)
+          onParent?.({ burrow: next, snapshot })
+        },
+      })
+      return { ...forked, children: forked.children.map((child) => this.#hold(child)) }
     })
-    return { ...forked, children: forked.children.map((child) => this.#hold(child)) }
   }
 
   async rollback(burrow: Burrow, snapshotId: SnapshotId): Promise<Burrow> {
-    return this.#hold(await rollBackBurrow(this.#snapshots, this.#own(burrow), snapshotId))
+    const own = this.#own(burrow)
+    const rollBack = async () => this.#hold(await rollBackBurrow(this.#snapshots, own, snapshotId))
+    return this.whileMounting(own.record.volumes, rollBack)
   }
 
   async listSnapshots({ except }: { except?: ReadonlySet<SnapshotId> } = {}): Promise<readonly Snapshot[]> {
@@ -279,9 +288,9 @@ export class LinuxEngine extends VolumeEngine implements Engine {
     await this.#snapshots.host.unsynced.require(snapshotId)
   }
 
-  protected mountedIn(volumeId: VolumeId): SandboxId | undefined {
+  protected burrowsWith(volumeId: VolumeId): LinuxBurrow[] {
     const mounts = ({ record }: LinuxBurrow) => record.volumes.some((mount) => mount.volumeId === volumeId)
-    return [...this.#burrows].find(mounts)?.sandboxId
+    return [...this.#burrows].filter(mounts)
   }
 
   storage(): Promise<StorageReport> {
@@ -385,10 +394,6 @@ export class LinuxEngine extends VolumeEngine implements Engine {
     })
     return burrow
   }
-}
-
-function pick({ user, env, image }: RestoreOptions): Pick<RestoreOptions, 'user' | 'env' | 'image'> {
-  return { user, env, image }
 }
 
 function throwExplained(error: unknown): never {

@@ -76,8 +76,7 @@ async function saveLost(host: MicrovmHost, record: MicrovmRecord): Promise<LostB
   try {
     const snapshotId = newSnapshotId()
     const target = host.layout.snapshot(snapshotId).dir
-    const diskFiles = record.base.disks.map((name) => host.diskFile(paths.disks, record.base, name))
-    const burrow = { record, paths, sandboxId, diskFiles } as MicrovmBurrow
+    const burrow = { record, paths, sandboxId } as MicrovmBurrow
     await writeSnapshot(burrow, { id: snapshotId, kind: 'files', target, endsAfter: true })
     await removeBurrow(host, paths, first)
     return { ...lost, filesSnapshotId: snapshotId }

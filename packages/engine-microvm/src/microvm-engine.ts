@@ -240,11 +240,15 @@ export class MicrovmEngine implements Engine {
   /** Every snapshot is on disk when it exists. */
   async syncSnapshot(): Promise<void> {}
 
-  async createVolume(): Promise<void> {
+  async createVolume(): Promise<never> {
     throw withoutVolumes()
   }
 
-  async cloneVolume(): Promise<void> {
+  async limitVolumes(): Promise<ReadonlySet<VolumeId>> {
+    return new Set()
+  }
+
+  async cloneVolume(): Promise<never> {
     throw withoutVolumes()
   }
 

@@ -18,6 +18,8 @@ export interface MicrovmHostParts {
   readonly tscKhz: number
   /** Whether gates and tap devices work here. */
   readonly hasNetwork: boolean
+  /** Longer chains of disks are merged. */
+  readonly chainMaxDisks: number
 }
 
 /** What all burrows of this engine share. */
@@ -33,6 +35,8 @@ export class MicrovmHost implements MicrovmHostParts {
   readonly tscKhz: number
   /** Whether gates and tap devices work here. */
   readonly hasNetwork: boolean
+  /** Longer chains of disks are merged. */
+  readonly chainMaxDisks: number
 
   constructor(parts: MicrovmHostParts) {
     this.layout = parts.layout
@@ -45,6 +49,7 @@ export class MicrovmHost implements MicrovmHostParts {
     this.toolsDisk = parts.toolsDisk
     this.tscKhz = parts.tscKhz
     this.hasNetwork = parts.hasNetwork
+    this.chainMaxDisks = parts.chainMaxDisks
   }
 
   /** A disk is in `directory` if a sandbox wrote it; otherwise it belongs to the template. */

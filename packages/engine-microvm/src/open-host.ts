@@ -15,6 +15,7 @@ import { MicrovmLayout } from './host/microvm-layout.ts'
 import { MicrovmHost } from './microvm-host.ts'
 import { pagesProgram } from './native-programs.ts'
 import { findQemu } from './qemu/find-qemu.ts'
+import { CHAIN_MAX_DISKS } from './snapshot/shorten-chain.ts'
 import { buildEmptyDisk, buildToolsDisk } from './template/build-disks.ts'
 import { buildInitrd } from './template/build-initrd.ts'
 import { findGuestKernel } from './template/guest-kernel.ts'
@@ -29,6 +30,8 @@ export interface MicrovmEngineOptions {
   readonly accelerator?: 'kvm' | 'tcg'
   /** Modules to import in new sandboxes, instead of those of the template. */
   readonly preload?: readonly string[]
+  /** Chains of this many disks are merged. */
+  readonly chainMaxDisks?: number
   readonly log?: Log
 }
 
@@ -62,6 +65,7 @@ export async function openHost(
     emptyDisk: await buildEmptyDisk(layout.disksDir),
     toolsDisk: await buildToolsDisk(layout.disksDir, toolsDir),
     tscKhz: await measureClock(),
+    chainMaxDisks: options.chainMaxDisks ?? CHAIN_MAX_DISKS,
     hasNetwork: 'addon' in gates && existsSync('/dev/net/tun'),
   })
   const share = await sandboxShare(hostMemoryBytes)

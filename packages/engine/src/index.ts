@@ -28,7 +28,7 @@ export type {
   ProgramSettings,
 } from './engine-images.ts'
 export type { EngineFailureKind, Log } from './engine-log.ts'
-export type { EngineVolumes, VolumeFiles } from './engine-volumes.ts'
+export type { EngineVolumes, SizeLimit, VolumeFiles, VolumeLimits } from './engine-volumes.ts'
 export type { Gate, GateKeeper, OpenEnd, ParkedConnections, ParkedEnd } from './gate.ts'
 export type {
   BackgroundProcess,

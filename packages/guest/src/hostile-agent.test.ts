@@ -76,6 +76,21 @@ describe('an agent in hostile hands', () => {
     connection.close()
   })
 
+  test.each([
+    ['another process', { processId: 'pr-3333333333333333' }],
+    ['input that ends before it begins', { inputBytes: -1 }],
+    ['input beyond counting', { inputBytes: 2 ** 60 }],
+    ['an end that is no answer', { inputEnded: 'perhaps' }],
+  ])('continues a process with %s: the connection is refused', async (_what, lie) => {
+    const processId = 'pr-2222222222222222'
+    agent.onRequest((socket, channel) => {
+      const start = { type: 'start', processId, pid: 5, inputBytes: 0, inputEnded: false, ...lie }
+      socket.write(encodeJsonFrame(FrameType.item, channel, start))
+    })
+    const reconnecting = agent.client.processes.reconnect(processId, { receivedBytes: 0 })
+    await expect(reconnecting).rejects.toMatchObject(endsTheCall)
+  })
+
   test('gives credit without end and reads nothing: the host sends no more than the window', async () => {
     agent.onRequest((socket, channel) => {
       for (let n = 0; n < 100; n++) socket.write(credit(channel, 0xffffffff))

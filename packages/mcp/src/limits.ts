@@ -16,6 +16,7 @@ export const RESOURCES_LISTED_MAX = 100
 export const RUNS_WITH_PLOTS_MAX = 10
 export const SANDBOXES_LISTED_MAX = 100
 export const SNAPSHOTS_LISTED_MAX = 100
+export const VOLUMES_LISTED_MAX = 100
 export const TEMPLATES_LISTED_MAX = 100
 
 /** The maximum of the server. */
@@ -26,6 +27,7 @@ export const MEMORY_MAX_MB = 1024 ** 2
 
 /** Maximums of the server: of a hold, a link to a port, and the wait for a port. */
 export const HOLD_MAX_MINUTES = 24 * 60
+export const CHECKPOINT_MAX_MINUTES = 24 * 60
 export const LINK_MAX_MINUTES = 30 * 24 * 60
 export const PORT_WAIT_MAX_MS = 10 * 60_000
 

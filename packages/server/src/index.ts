@@ -3,6 +3,7 @@ export type { Access, CreatedKey, CreateKey, KeyView, Scope, UpdateKey } from '.
 export type { Caller } from './access/caller.ts'
 export { type Client, clientFile, findClient, writeClient } from './access/client-file.ts'
 export { type OpenAccess, openStoredAccess } from './access/open-stored-access.ts'
+export { clusterMaintenance } from './composition/cluster-maintenance.ts'
 export { EnginePair } from './composition/engine-pair.ts'
 export { linuxBuilder } from './composition/linux-builder.ts'
 export { type OpenServer, openServer, type ServerCore } from './composition/open-server.ts'

@@ -47,16 +47,16 @@ class WebSocket:
     @classmethod
     async def open(cls, http: Http, path: str, query: Mapping[str, object]) -> WebSocket:
         """Raises the error of a server that refuses, or `server_unreachable`."""
-        address = http.address
+        address = http.address_for(path)
         url = with_query(address.origin + address.prefix + path, query)
         protocol = Protocol(parse_uri("ws" + url[len("http") :]), max_size=MESSAGE_MAX_BYTES)
         request = protocol.connect()
         for name, value in http.headers.items():
             request.headers[name] = value
         try:
-            stream = await Stream.open(address.host, address.port, http.tls(), CONNECT_SECONDS)
+            stream = await Stream.open(address.host, address.port, http.tls(address), CONNECT_SECONDS)
         except OSError as cause:
-            raise http.lost(NeverSent(str(cause))) from cause
+            raise http.lost(NeverSent(str(cause)), path) from cause
         socket = cls(stream, protocol)
         try:
             await socket._shake_hands(request)

@@ -21,6 +21,7 @@ from .._errors import (
     is_unchanged,
     unreachable,
 )
+from .._owners import Owners
 from .._paths import with_query
 from .._ports import PortResponse
 from .._unset import UNSET, Unset
@@ -59,6 +60,7 @@ class Http:
         # By process, event loop and origin.
         self._sessions: dict[tuple[int, Any, str], Session] = {}
         self._has_answered = False
+        self._owners = Owners()
         # A client that was not closed does not leave open connections behind.
         weakref.finalize(self, _retire_all, self._sessions)
 
@@ -68,6 +70,10 @@ class Http:
             self._address = find_address(*self._given_address)
         return self._address
 
+    def address_for(self, path: str) -> Address:
+        """Where a call goes: in a cluster, to the host of the sandbox once an answer has named it."""
+        return self._owners.find(path) or self.address
+
     @property
     def headers(self) -> dict[str, str]:
         """Those of every request."""
@@ -76,9 +82,9 @@ class Http:
             "user-agent": f"dormouse-python/{VERSION}",
         }
 
-    def tls(self) -> Optional[ssl.SSLContext]:
+    def tls(self, address: Optional[Address] = None) -> Optional[ssl.SSLContext]:
         """None for plain HTTP."""
-        if not self.address.is_tls:
+        if not (address or self.address).is_tls:
             return None
         self._tls = self._tls or ssl.create_default_context()
         return self._tls
@@ -158,7 +164,7 @@ class Http:
         except socket.timeout as cause:
             raise _late(path) from cause
         except OSError as cause:
-            raise self.lost(cause) from cause
+            raise self.lost(cause, path) from cause
         self._has_answered = True
         body = self._read(response, path, deadline)
         if REFUSED_HEADER in response.headers:
@@ -196,8 +202,9 @@ class Http:
         except socket.timeout as cause:
             raise _late(path) from cause
         except OSError as cause:
-            raise self.lost(cause) from cause
+            raise self.lost(cause, path) from cause
         self._has_answered = True
+        self._owners.learn(path, response.headers, self.address)
         if response.status < 300:
             return response
         raise error_from_response(response.status, response.headers, self._read(response, path, deadline))
@@ -207,28 +214,33 @@ class Http:
     ) -> Response:
         while True:
             try:
-                return self._session().send(method, path, headers, content, deadline)
+                return self._session(self.address_for(path)).send(method, path, headers, content, deadline)
             except SessionRetired:
                 # Another thread has closed it since.
                 continue
 
-    def _session(self) -> Session:
-        place, address = here(), self.address
+    def _session(self, address: Address) -> Session:
+        place = here()
         session = self._sessions.get((*place, address.origin))
         if session is not None:
             return session
         for key, other in [*self._sessions.items()]:
             if key[:2] == place:
+                if key[2] == self.address.origin or self._owners.knows(key[2]):
+                    continue
                 # The server came back at another address.
                 other.retire()
             elif not is_over(key[:2]):
                 continue
             self._sessions.pop(key, None)
-        return self._sessions.setdefault((*place, address.origin), Session(address, self.tls()))
+        return self._sessions.setdefault((*place, address.origin), Session(address, self.tls(address)))
 
-    def lost(self, cause: BaseException) -> DormouseError:
-        url = self.address.url
-        if self.address.is_from_file:
+    def lost(self, cause: BaseException, path: str = "") -> DormouseError:
+        address = self.address_for(path)
+        url = address.url
+        if address is not self.address:
+            self._owners.forget(address)
+        elif address.is_from_file:
             # It may come back on another port, with a new file that says so.
             self._address = None
         error = unreachable(url, cause)
@@ -264,7 +276,7 @@ class Http:
         except socket.timeout as cause:
             raise _late(path) from cause
         except OSError as cause:
-            raise self.lost(cause) from cause
+            raise self.lost(cause, path) from cause
         finally:
             response.close()
 

@@ -83,11 +83,18 @@ export class World {
 
   async [Symbol.asyncDispose](): Promise<void> {
     try {
+      if (ISOLATION === 'microvm') await this.#deleteSandboxes()
       await this.server.cleanUp()
     } finally {
       for (const child of this.#children) child.kill('SIGKILL')
       this.#namespaces.remove()
     }
+  }
+
+  /** What cleans up behind a server knows processes only. */
+  async #deleteSandboxes(): Promise<void> {
+    const { items } = await this.server.ok('/v1/sandboxes')
+    for (const { id } of items) await this.server.ok(`/v1/sandboxes/${id}`, { method: 'DELETE' })
   }
 
   /** What the name server of the internet says from now on. */

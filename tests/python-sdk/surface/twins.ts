@@ -204,6 +204,7 @@ export const ONLY_TYPESCRIPT_CLASSES = {
   Forks: 'inner',
   Http: 'inner',
   HttpConnection: 'inner',
+  Owners: 'inner',
   SocketConnection: 'inner',
 }
 

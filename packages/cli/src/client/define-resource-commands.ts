@@ -3,6 +3,7 @@ import { defineVolumeCommands } from './define-volume-commands.ts'
 import { collectValues, quietOption } from './flags.ts'
 import { addNote } from './help.ts'
 import type { Define } from './program.ts'
+import { readyOptions } from './ready-flags.ts'
 
 /** Commands about templates, volumes, secrets, SSH keys and the scrub. */
 export function defineResourceCommands(program: Command, define: Define): void {
@@ -74,7 +75,7 @@ function templateOptions(): Option[] {
       'log in to the registry; reads the password from DORMOUSE_REGISTRY_PASSWORD',
     ),
     new Option('--start <command>', 'start this once; its processes run in every new sandbox'),
-    new Option('--ready <condition>', 'when it is ready: a port, or the text of an output line'),
+    ...readyOptions(),
     new Option('--package <name>', 'a Debian package').argParser(collectValues),
     new Option('--pip <requirement>', 'a Python package').argParser(collectValues),
     new Option(

@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander'
 import { createOptions } from './create-flags.ts'
 import { numberFlag, quietOption, timeFlag } from './flags.ts'
 import type { Define } from './program.ts'
+import { readyOptions } from './ready-flags.ts'
 import { serviceOptions } from './service-flags.ts'
 
 /** Flags of `create` that say nothing about a service. */
@@ -36,7 +37,7 @@ function defineDeploy(program: Command, define: Define): void {
       new Option('--name <name>', 'the name of the service (default: that of the source)'),
       new Option('--port <number>', 'the port that the program listens on').argParser(numberFlag('--port')),
       new Option('--start <command>', 'the command that serves (default: what the source says)'),
-      new Option('--ready <condition>', 'when it is ready: a port, or the text of an output line'),
+      ...readyOptions(),
       new Option('--image <image>', 'the container image to build on'),
       ...createOptions().filter(({ long }) => !NOT_OF_SERVICES.has(long ?? '')),
       ...serviceOptions(),

@@ -5,8 +5,9 @@ import type { CreateTemplate } from 'dormouse'
 import { packContext } from 'dormouse'
 import type { Call } from './call.ts'
 import { UsageError } from './cli-error.ts'
+import { type ReadyFlags, readyOf } from './ready-flags.ts'
 
-export interface RecipeFlags {
+export interface RecipeFlags extends ReadyFlags {
   readonly image?: string
   readonly dockerfile?: string
   readonly context?: string
@@ -14,12 +15,12 @@ export interface RecipeFlags {
   readonly target?: string
   readonly login?: string
   readonly start?: string
-  readonly ready?: string
 }
 
 /** The part of a template that an image or a Dockerfile describes. Uploads the files that it needs. */
 export async function recipeOf(call: Call, flags: RecipeFlags): Promise<Partial<CreateTemplate>> {
-  const { image, dockerfile, start, ready, target } = flags
+  const { image, dockerfile, start, target } = flags
+  const ready = readyOf(flags)
   return {
     ...(image !== undefined && { image: await imageOf(call, image) }),
     ...(dockerfile !== undefined && (await dockerfileOf(call, dockerfile, flags.context))),
@@ -27,7 +28,7 @@ export async function recipeOf(call: Call, flags: RecipeFlags): Promise<Partial<
     ...(target !== undefined && { target }),
     ...(flags.login !== undefined && { registryAuth: readLogin(call, flags.login) }),
     ...(start !== undefined && { start }),
-    ...(ready !== undefined && { ready: /^\d+$/.test(ready) ? { port: Number(ready) } : { log: ready } }),
+    ...(ready !== undefined && { ready }),
   }
 }
 

@@ -148,6 +148,7 @@ const ledgerEntrySchema = z
       'failed',
       'changed',
       'denied',
+      'disconnected',
       'damaged',
       'memory_high',
       'out_of_memory',
@@ -161,7 +162,12 @@ const ledgerEntrySchema = z
       .describe(
         'For a sleep: the size of the snapshot. For a wake: the bytes restored, 0 from `frozen`, which is in memory.',
       ),
-    detail: z.string().optional(),
+    detail: z
+      .string()
+      .optional()
+      .describe(
+        'In words. For `disconnected`: the connections that ended although neither side had closed them. Its `cause` says when: `sleep`, `wake`, `expired` (`keepAsleepMs` had passed), `rollback`, or `fork` (they are those of the parent).',
+      ),
     denied: deniedSchema.optional().describe('For `denied`: what the network policy refused.'),
   })
   .meta({

@@ -7,7 +7,7 @@ const sizeBytesField = z
   .min(MIN_DISK_BYTES)
   .max(MAX_DISK_BYTES)
   .describe(
-    'How many bytes the volume may hold. Above it, sandboxes that can write to the volume are put to standby without loss, and cannot wake before the size is raised.',
+    'How many bytes the volume may hold. With a `hard` limit, writes beyond it fail inside. With a `measured` one, sandboxes that can write to the volume are then put to standby without loss, and cannot wake before the size is raised.',
   )
 
 export const createVolumeSchema = z
@@ -51,12 +51,23 @@ export const volumeSchema = z
       .describe('Bytes on disk at the last measurement. Reading a single volume measures it.'),
     files: z.int().optional().describe('Files, directories and links at the last measurement.'),
     sizeBytes: z.int().describe('How many bytes the volume may hold.'),
+    sizeLimit: z
+      .enum(['hard', 'measured'])
+      .describe(
+        '`hard`: the file system of the server has project quotas, and refuses writes beyond `sizeBytes`. `measured`: the server measures, and acts seconds later.',
+      ),
     usedBy: z.array(sandboxIdField).readonly().describe('Sandboxes that mount the volume.'),
     access: z
       .enum(['own', 'read', 'write'])
       .describe('`own`: it belongs to this key. Otherwise another key shares it.'),
     readOnly: z.boolean().describe('Nothing can write to it: it is a snapshot of another volume.'),
     clonedFrom: z.string().optional().describe('The volume that it was cloned from, by name.'),
+    oneMoment: z
+      .boolean()
+      .optional()
+      .describe(
+        'In the answer to a clone: whether nothing changed in the volume while it was copied, so that the clone shows one moment of it. Sandboxes that can write to it are stopped for up to two seconds.',
+      ),
     sharedWith: z
       .array(z.strictObject({ keyId: z.string(), name: z.string(), access: shareAccessField }))
       .readonly()
@@ -71,6 +82,7 @@ export const volumeSchema = z
         bytes: 4096,
         files: 1,
         sizeBytes: 10_737_418_240,
+        sizeLimit: 'measured',
         usedBy: ['sb-k3v9x2m4p7q8r5t6'],
         access: 'own',
         readOnly: false,

@@ -61,6 +61,12 @@ export class GateConnection implements KeepableConnection {
     return this.#client
   }
 
+  get to(): string {
+    const { address, port } = this.#asked
+    const host = this.#nameInFirstMessage ?? this.#names[0] ?? address
+    return `${host.includes(':') ? `[${host}]` : host}:${port}`
+  }
+
   get keepable(): KeepableConnection {
     return this
   }

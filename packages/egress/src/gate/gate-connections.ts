@@ -51,6 +51,13 @@ export class GateConnections {
     return this.#parked.park([...this.#open.keys()].flatMap(({ keepable }) => keepable ?? []))
   }
 
+  /** What the connections connect to that are not parked, and that the program inside has not closed. */
+  listOpen(): readonly string[] {
+    return [...this.#open.keys()].flatMap(({ keepable }) =>
+      keepable === undefined || keepable.isParked || keepable.client.readableEnded ? [] : [keepable.to],
+    )
+  }
+
   unpark(): void {
     this.#parked.unpark()
   }
@@ -59,10 +66,12 @@ export class GateConnections {
     this.#parked.resume(ends)
   }
 
-  /** The burrow is gone, and with it every connection that is not parked. */
-  leaveBurrow(): void {
+  /** The burrow is gone, and with it every connection that is not parked. Returns what those connected to. */
+  leaveBurrow(): readonly string[] {
     this.#parked.leaveBurrow()
+    const lost = this.listOpen()
     this.#endWhere(({ keepable }) => keepable?.isParked !== true)
+    return lost
   }
 
   endParked(): void {

@@ -25,6 +25,8 @@ export interface GateContext {
   readonly relay: Interceptor
   /** Data for the sandbox has arrived on a connection that waits for its next burrow. */
   readonly onDataAsleep: () => void
+  /** Connections ended with their burrow: what they connected to. */
+  readonly onLost: (to: readonly string[]) => void
   readonly onDenial: (denial: { name?: string; address: string; port: number; reason: string }) => void
 }
 

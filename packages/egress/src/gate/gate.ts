@@ -63,7 +63,8 @@ export class Gate {
   /** Resolves when both sockets are closed and every connection has ended, except those that are parked. */
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#options.connections.leaveBurrow()
+    const lost = this.#options.connections.leaveBurrow()
+    if (lost.length > 0) this.#options.context.onLost(lost)
     const dns = this.#dns
     this.#dns = undefined
     // Closes the listener at once; its callback would wait for connections that are parked.

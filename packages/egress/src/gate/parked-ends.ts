@@ -7,6 +7,8 @@ import { reset } from './reset.ts'
 /** A connection whose end can leave its burrow and come back in another. */
 export interface KeepableConnection {
   readonly client: Socket
+  /** What it connects to, for people: `example.com:443`. */
+  readonly to: string
   /** Whether its end is out of the burrow. Nothing times out meanwhile. */
   isParked: boolean
   /** The program inside has closed its end: what it had sent still arrives outside. */
@@ -16,6 +18,7 @@ export interface KeepableConnection {
 export interface ParkedEnd {
   readonly id: number
   readonly record: Uint8Array
+  readonly to: string
 }
 
 export interface OpenEnd {
@@ -69,7 +72,7 @@ export class ParkedEnds {
       connection.isParked = true
       this.#budget.leftBytes -= record.length
       this.#parked.set(id, { connection, recordBytes: record.length, standIn, old })
-      return [{ id, record }]
+      return [{ id, record, to: connection.to }]
     })
   }
 

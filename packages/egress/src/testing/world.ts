@@ -45,6 +45,7 @@ export class World {
         onDenial: (denial) => this.denials.push(denial),
         onFailedLookup: (failed) => this.failedLookups.push(failed),
         onDataAsleep: () => {},
+        onLost: () => {},
       },
       (client) => this.#asked.get(client.remotePort ?? 0),
     )

@@ -13,4 +13,6 @@ export interface EgressListeners {
   readonly onFailedLookup: (failed: FailedLookup) => void
   /** Once for each sleep. */
   readonly onDataAsleep: (sandboxId: string) => void
+  /** Connections ended with their burrow: what they connected to. */
+  readonly onLost: (sandboxId: string, to: readonly string[]) => void
 }

@@ -7,7 +7,7 @@ import type { OpenEnd, ParkedEnd } from '../gate/parked-ends.ts'
 import { WORKER_RESTART_DELAY_MS } from '../limits.ts'
 import { checkRules } from '../policy/check-rules.ts'
 import type { EgressPolicy } from '../policy/egress-policy.ts'
-import type { FailedLookup } from './egress-listeners.ts'
+import type { EgressListeners, FailedLookup } from './egress-listeners.ts'
 import type { EgressOptions } from './egress-options.ts'
 import { WorkerDied, WorkerThread } from './worker-thread.ts'
 
@@ -40,6 +40,7 @@ export class Egress {
   readonly #listeners = new Set<(denial: Denial) => void>()
   readonly #lookupListeners = new Set<(failed: FailedLookup) => void>()
   readonly #dataListeners = new Set<(sandboxId: string) => void>()
+  readonly #lostListeners = new Set<EgressListeners['onLost']>()
   #thread: Promise<WorkerThread>
   #isClosed = false
 
@@ -113,6 +114,13 @@ export class Egress {
     return (parked ?? []) as readonly ParkedEnd[]
   }
 
+  /** What the connections of the sandbox connect to that are not parked. */
+  async listOpen(sandboxId: string): Promise<readonly string[]> {
+    if (this.#known.get(sandboxId) === undefined) return []
+    const open = await (await this.#thread).ask({ type: 'list-open', sandboxId }).catch(ignoreWorkerDied)
+    return (open ?? []) as readonly string[]
+  }
+
   async unpark(sandboxId: string): Promise<void> {
     await (await this.#thread).ask({ type: 'unpark', sandboxId }).catch(ignoreWorkerDied)
   }
@@ -160,6 +168,11 @@ export class Egress {
     this.#dataListeners.add(listener)
   }
 
+  /** Connections ended with their burrow. */
+  onLost(listener: EgressListeners['onLost']): void {
+    this.#lostListeners.add(listener)
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     // A worker that did not start need not be closed.
@@ -179,6 +192,9 @@ export class Egress {
       },
       onDataAsleep: (sandboxId) => {
         for (const listener of this.#dataListeners) listener(sandboxId)
+      },
+      onLost: (sandboxId, to) => {
+        for (const listener of this.#lostListeners) listener(sandboxId, to)
       },
       onDied: (cause) => this.#restart(cause),
     })

@@ -54,6 +54,10 @@ export class GateWorker {
     return this.#locks.run(sandboxId, async () => (await this.#sandboxes.get(sandboxId)?.park()) ?? [])
   }
 
+  listOpen(sandboxId: string): Promise<readonly string[]> {
+    return this.#locks.run(sandboxId, async () => this.#sandboxes.get(sandboxId)?.listOpen() ?? [])
+  }
+
   unpark(sandboxId: string): Promise<void> {
     return this.#locks.run(sandboxId, async () => this.#sandboxes.get(sandboxId)?.unpark())
   }

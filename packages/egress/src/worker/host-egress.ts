@@ -33,8 +33,9 @@ export class HostEgress {
   readonly #hostAddresses = new HostAddresses()
 
   readonly onDataAsleep: EgressListeners['onDataAsleep']
+  readonly onLost: EgressListeners['onLost']
 
-  constructor(options: EgressOptions, { onDenial, onFailedLookup, onDataAsleep }: EgressListeners) {
+  constructor(options: EgressOptions, { onDenial, onFailedLookup, onDataAsleep, onLost }: EgressListeners) {
     this.hostNetwork = new HostNetwork({
       ...options,
       isHostAddress: (address) => this.#hostAddresses.has(address),
@@ -55,6 +56,7 @@ export class HostEgress {
     this.denials = new DenialCollector(onDenial)
     this.onFailedLookup = onFailedLookup
     this.onDataAsleep = onDataAsleep
+    this.onLost = onLost
     const upstream = new Upstream(options.resolvers === undefined ? {} : { resolvers: options.resolvers })
     const ipv6Route = new Ipv6Route()
     this.sources = {

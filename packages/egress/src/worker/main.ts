@@ -10,6 +10,7 @@ function serve(port: MessagePort, options: EgressOptions): void {
     onDenial: (denial) => tell({ type: 'denial', denial }),
     onFailedLookup: (failed) => tell({ type: 'failed-lookup', failed }),
     onDataAsleep: (sandboxId) => tell({ type: 'data-asleep', sandboxId }),
+    onLost: (sandboxId, to) => tell({ type: 'lost', sandboxId, to }),
   })
 
   const answer = (request: number, work: Promise<unknown>) =>
@@ -28,6 +29,8 @@ function serve(port: MessagePort, options: EgressOptions): void {
         return answer(message.request, gateWorker.detach(message.sandboxId))
       case 'park':
         return answer(message.request, gateWorker.park(message.sandboxId))
+      case 'list-open':
+        return answer(message.request, gateWorker.listOpen(message.sandboxId))
       case 'unpark':
         return answer(message.request, gateWorker.unpark(message.sandboxId))
       case 'resume':

@@ -13,7 +13,7 @@ export type ToWorker =
       readonly policy: EgressPolicy
     }
   | {
-      readonly type: 'detach' | 'park' | 'unpark' | 'end-parked'
+      readonly type: 'detach' | 'park' | 'list-open' | 'unpark' | 'end-parked'
       readonly request: number
       readonly sandboxId: string
     }
@@ -47,3 +47,4 @@ export type FromWorker =
   | { readonly type: 'denial'; readonly denial: Denial }
   | { readonly type: 'failed-lookup'; readonly failed: FailedLookup }
   | { readonly type: 'data-asleep'; readonly sandboxId: string }
+  | { readonly type: 'lost'; readonly sandboxId: string; readonly to: readonly string[] }

@@ -86,6 +86,7 @@ export class SandboxEgress {
         if (!this.#hasDataAsleep) host.onDataAsleep(sandboxId)
         this.#hasDataAsleep = true
       },
+      onLost: (to) => host.onLost(sandboxId, to),
     }
   }
 
@@ -135,6 +136,10 @@ export class SandboxEgress {
     await nextTurn()
     this.#hasDataAsleep = false
     return this.#connections.park()
+  }
+
+  listOpen(): readonly string[] {
+    return this.#connections.listOpen()
   }
 
   unpark(): void {

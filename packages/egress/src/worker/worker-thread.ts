@@ -39,7 +39,7 @@ export class WorkerThread {
   #died: WorkerDied | undefined
 
   private constructor(
-    { options, onDenial, onFailedLookup, onDataAsleep, onDied }: WorkerThreadOptions,
+    { options, onDenial, onFailedLookup, onDataAsleep, onLost, onDied }: WorkerThreadOptions,
     onReady: () => void,
   ) {
     this.#worker = new Worker(MAIN, {
@@ -57,6 +57,7 @@ export class WorkerThread {
       else if (message.type === 'denial') onDenial(message.denial)
       else if (message.type === 'failed-lookup') onFailedLookup(message.failed)
       else if (message.type === 'data-asleep') onDataAsleep(message.sandboxId)
+      else if (message.type === 'lost') onLost(message.sandboxId, message.to)
       else this.#settle(message)
     })
     this.#exited = new Promise((resolve) => {

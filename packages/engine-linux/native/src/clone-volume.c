@@ -167,6 +167,11 @@ void clone_volume(int target)
     copy_below(source, target, "");
     copy_user_attributes(source, target);
     copy_attributes(source, target, "/");
-    if (syncfs(target))
+}
+
+void sync_volume(int directory)
+{
+    int fd = directory == AT_FDCWD ? CHECK(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open volume") : directory;
+    if (syncfs(fd))
         answer_error(errno);
 }

@@ -27,12 +27,10 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "capabilities.h"
+#include "enter-view.h"
 #include "layer-tree.h"
-#include "namespaces.h"
 #include "report.h"
 #include "show-files.h"
 
@@ -111,22 +109,7 @@ static void look(int argc, char **argv)
         print_file(path, number(argv[8]), number(argv[9]));
         return;
     }
-    int fd = -1;
-    bool lists = !strcmp(action, "list") && argc == 10;
-    struct stat stat;
-    if (fstatat(AT_FDCWD, path, &stat, strcmp(action, "link") ? 0 : AT_SYMLINK_NOFOLLOW))
-        answer_error(errno);
-    if (lists && (fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) == -1)
-        answer_error(errno);
-    printf("ok%c%s%c%s%c", 0, passwd, 0, group, 0);
-    if (!lists) {
-        show_stat(path, strcmp(action, "link"));
-        return;
-    }
-    /* Without a slash at the end, so that paths below are joined with one. */
-    for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--)
-        path[end - 1] = '\0';
-    list_entries(fd, path, (long)number(argv[8]), (long)number(argv[9]));
+    show_path(action, path, argv + 8, (const char *[]){passwd, group});
 }
 
 int main(int argc, char **argv)
@@ -138,32 +121,15 @@ int main(int argc, char **argv)
     CHECK(unshare(CLONE_NEWNS), "new mount namespace");
     CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "make mounts private");
     CHECK(chdir(argv[3]), "enter layers");
-    int view = open_view(argv[4], &layers, &none), mapped[2];
-    CHECK(pipe2(mapped, O_CLOEXEC), "pipe");
-    pid_t child = fork_into(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS, 0);
-    if (child > 0) {
-        map_ids(child, (uint32_t)number(argv[1]), (uint32_t)number(argv[2]));
-        CHECK(write(mapped[1], "1", 1), "start");
-        int status;
-        while (waitpid(child, &status, 0) == -1)
-            if (errno != EINTR)
-                fail("wait");
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-    }
-    char go;
-    close(mapped[1]);
-    if (read(mapped[0], &go, 1) != 1)
-        _exit(1);
-    become_inner_root();
-    CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL), "pdeathsig");
-    CHECK(fchdir(view), "enter view");
-    CHECK(chroot("."), "chroot");
-    close(view);
     static const int KEPT[] = {CAP_DAC_READ_SEARCH};
-    if (!keep_capabilities(capability_mask(KEPT, 1)))
-        fail("drop capabilities");
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
-    bound_self(CPU_SECONDS);
+    enter_view(&(struct view){
+        .directory = open_view(argv[4], &layers, &none),
+        .base = argv[1],
+        .count = argv[2],
+        .kept = KEPT,
+        .kept_count = 1,
+        .cpu_seconds = CPU_SECONDS,
+    });
     look(argc, argv);
     if (fflush(stdout))
         fail("write");

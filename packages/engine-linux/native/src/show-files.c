@@ -157,6 +157,26 @@ void list_entries(int fd, const char *path, long depth, long entries_max)
     list(fd, path, depth);
 }
 
+void show_path(const char *action, char *path, char **numbers, const char *const accounts[2])
+{
+    int fd = -1;
+    bool lists = !strcmp(action, "list"), follows = strcmp(action, "link");
+    struct stat stat;
+    if (fstatat(AT_FDCWD, path, &stat, follows ? 0 : AT_SYMLINK_NOFOLLOW))
+        answer_error(errno);
+    if (lists && (fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) == -1)
+        answer_error(errno);
+    printf("ok%c%s%c%s%c", 0, accounts[0], 0, accounts[1], 0);
+    if (!lists) {
+        show_stat(path, follows);
+        return;
+    }
+    /* Without a slash at the end, so that paths below are joined with one. */
+    for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--)
+        path[end - 1] = '\0';
+    list_entries(fd, path, (long)number(numbers[0]), (long)number(numbers[1]));
+}
+
 void bound_self(unsigned cpu_seconds)
 {
     const struct rlimit memory = {MEMORY_BYTES, MEMORY_BYTES}, cpu = {cpu_seconds, cpu_seconds}, none = {0, 0};

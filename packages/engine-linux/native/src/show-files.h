@@ -21,5 +21,10 @@ char **sorted_names(int fd, size_t *count);
 void list_entries(int fd, const char *path, long depth, long entries_max);
 /* Prints `ok` and the record of a regular file, then its bytes. */
 void print_file(const char *path, uint64_t offset, uint64_t length);
+/*
+ * Prints `ok`, the accounts, and the record of a path. `list` prints those of the entries below it instead: `numbers` are
+ * the depth and the most entries.
+ */
+void show_path(const char *action, char *path, char **numbers, const char *const accounts[2]);
 /* Limits memory and CPU time, and forbids more processes. */
 void bound_self(unsigned cpu_seconds);

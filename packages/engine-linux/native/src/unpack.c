@@ -51,8 +51,8 @@ static void make_pipe(int ends[2])
     fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES);
 }
 
-/* Starts a program without privileges that reads `from` and writes `to`. */
-static pid_t start_filter(char **argv, uid_t uid, int from, int to)
+/* Starts a program without privileges that reads `from` and writes `to`; `otherwise` where it is not installed. */
+static pid_t start_filter(char **argv, char **otherwise, uid_t uid, int from, int to)
 {
     pid_t child = CHECK(fork(), "fork");
     if (child > 0)
@@ -66,6 +66,8 @@ static pid_t start_filter(char **argv, uid_t uid, int from, int to)
     CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL), "pdeathsig");
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
     execvp(argv[0], argv);
+    if (otherwise)
+        execvp(otherwise[0], otherwise);
     fail("%s", argv[0]);
 }
 
@@ -175,11 +177,12 @@ int main(int argc, char **argv)
     pid_t decompressor = 0;
     if (argc > 5) {
         make_pipe(plain);
-        decompressor = start_filter(argv + 5, base + NOBODY, STDIN_FILENO, plain[1]);
+        decompressor = start_filter(argv + 5, NULL, base + NOBODY, STDIN_FILENO, plain[1]);
         close(plain[1]);
     }
-    char *hash_argv[] = {"sha256sum", "--binary", NULL};
-    pid_t hasher = start_filter(hash_argv, base + NOBODY, copy[0], sum[1]);
+    /* openssl uses the processor's instructions for SHA-256 and takes a seventh of the time. */
+    char *openssl[] = {"openssl", "dgst", "-sha256", "-r", NULL}, *sha256sum[] = {"sha256sum", "--binary", NULL};
+    pid_t hasher = start_filter(openssl, sha256sum, base + NOBODY, copy[0], sum[1]);
     close(copy[0]);
     close(sum[1]);
     it.archive = plain[0];
@@ -195,9 +198,9 @@ int main(int argc, char **argv)
     require_success(unpacker, "unpacking");
     if (decompressor)
         require_success(decompressor, argv[5]);
-    require_success(hasher, "sha256sum");
+    require_success(hasher, "hashing");
     if (digest_length < 64)
-        refuse("sha256sum printed no digest");
+        refuse("no digest of the archive was printed");
     mark_opaque(target, opaque, length);
     printf("%.64s\n", digest);
     return 0;

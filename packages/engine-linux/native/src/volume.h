@@ -21,3 +21,5 @@ void move_path(const char *from, const char *to, bool overwrites);
  * change meanwhile are copied as they are at that moment.
  */
 void clone_volume(int target);
+/* Puts everything on disk: of `directory`, or of the volume with AT_FDCWD. */
+void sync_volume(int directory);

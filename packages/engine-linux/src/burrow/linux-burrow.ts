@@ -67,6 +67,7 @@ export class LinuxBurrow implements Burrow {
   /** Pending while a snapshot is being taken. */
   #saved: Promise<void> = Promise.resolve()
   #endSaving: () => void = () => {}
+  #filesHeld: Promise<void> | undefined
   /** Processes that were stopped before a snapshot stopped the others. */
   #stoppedBefore: ReadonlySet<number> = new Set()
 
@@ -180,7 +181,13 @@ export class LinuxBurrow implements Burrow {
     })
   }
 
+  /** Waits while its files are held. */
   async thaw(): Promise<void> {
+    await this.#filesHeld
+    await this.#thaw()
+  }
+
+  async #thaw(): Promise<void> {
     await this.#cgroup.thaw()
     this.guest.isHeld = false
   }
@@ -245,8 +252,10 @@ export class LinuxBurrow implements Burrow {
    */
   async holdFiles(): Promise<{ release(): Promise<void> }> {
     this.#beginSaving()
+    this.#filesHeld = this.#saved
     const release = async (wasFrozen: boolean) => {
-      if (!wasFrozen) await this.#retry(() => this.thaw(), this.#isSavingOrEnding)
+      this.#filesHeld = undefined
+      if (!wasFrozen) await this.#retry(() => this.#thaw(), this.#isSavingOrEnding)
       this.#isSaving = false
       this.#endSaving()
       void this.watch()

@@ -60,6 +60,7 @@ export class FilesProgram implements AsyncDisposable {
   readonly #release: () => void
   #rest: Buffer = Buffer.alloc(0)
   #message = ''
+  #begun: Promise<void> | undefined
   #users: ReadonlyMap<number, string> = new Map()
   #groups: ReadonlyMap<number, string> = new Map()
 
@@ -127,14 +128,15 @@ export class FilesProgram implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#program.kill('SIGKILL')
-    for (const stream of this.#program.streams) stream?.destroy()
+    // First its end, which tells its child to undo: the end of the input would mean that all is there.
     await this.#program.exited
+    for (const stream of this.#program.streams) stream?.destroy()
     this.#release()
   }
 
   /** All entries that it prints. */
   async entries(): Promise<FileStat[]> {
-    await this.#begin()
+    await this.begun()
     const found: FileStat[] = []
     for (;;) {
       const numbers = await this.#string()
@@ -149,7 +151,7 @@ export class FilesProgram implements AsyncDisposable {
 
   /** The first entry. */
   async entry(): Promise<FileStat> {
-    await this.#begin()
+    await this.begun()
     const numbers = await this.#string()
     if (numbers === undefined) throw this.#failed()
     return this.#entry(numbers)
@@ -162,6 +164,12 @@ export class FilesProgram implements AsyncDisposable {
       yield next.value
     const { exitCode } = await this.#program.exited
     if (exitCode !== 0) throw this.#failed()
+  }
+
+  /** Settles when it has printed `ok` or an error. */
+  begun(): Promise<void> {
+    this.#begun ??= this.#begin()
+    return this.#begun
   }
 
   async #begin(): Promise<void> {

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
-import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { settleAll } from '@dormouse/async'
 import {
   burrowLimitsSchema,
   DormouseError,
@@ -29,19 +28,9 @@ import { prepareScratch } from '../template/scratch-template.ts'
 import { describeImage, EMPTY_IMAGE } from './describe-image.ts'
 import { makeSettingsLayer, SETTINGS_LAYER } from './image-settings.ts'
 import { LayerIndex } from './layer-index.ts'
-import { type PulledImage, pullImage } from './pull-image.ts'
+import { LayerUnpacker, type PreparedLayer } from './layer-unpacker.ts'
+import { pullImage } from './pull-image.ts'
 import { requireSkopeo } from './skopeo.ts'
-import { unpackLayer } from './unpack-layer.ts'
-
-/** One decompresses while the other writes. */
-const UNPACK_AT_ONCE = 2
-
-interface PreparedLayer {
-  readonly digest: string
-  readonly diffId: string
-  /** Unpacked in the work directory. Undefined when this host had the layer already. */
-  readonly directory?: string
-}
 
 const importing = new Map<string, Promise<unknown>>()
 
@@ -78,6 +67,7 @@ async function importOne(engine: SnapshotEngine, request: ImportImage, key: stri
   const findLayer = (digest: string) => index.find(digest)
   const work = await makeOwnedDirectory({ parent: layout.pullsDir, prefix: UNPACKING })
   try {
+    await using unpacker = new LayerUnpacker({ index, work, request })
     const pulled = await pullImage({
       source,
       credentials,
@@ -85,10 +75,11 @@ async function importOne(engine: SnapshotEngine, request: ImportImage, key: stri
       network,
       directory,
       findLayer,
+      onLayer: (digest, archive) => unpacker.start(digest, archive),
       onLine,
       signal,
     })
-    const prepared = await unpackMissing(pulled, { index, work, request })
+    const prepared = await unpacker.finish(pulled)
     const image = describeImage(request.image, pulled)
     const { user, env, cwd } = image
     const snapshot = await publishImage(engine, { prepared, work, request, image: { user, env, cwd } })
@@ -114,40 +105,6 @@ async function importEmpty(engine: SnapshotEngine, request: ImportImage): Promis
   } finally {
     await removeTree(work)
   }
-}
-
-async function unpackMissing(
-  { manifest, config, archive }: PulledImage,
-  { index, work, request }: { index: LayerIndex; work: string; request: ImportImage },
-): Promise<PreparedLayer[]> {
-  const { maxBytes, maxFiles, signal, onLine = () => {} } = request
-  const wanted = manifest.layers.map(({ digest }, at) => ({
-    digest,
-    diffId: config.rootfs.diff_ids[at] ?? '',
-    at,
-  }))
-  const unpack = (layer: (typeof wanted)[number]) => async (): Promise<PreparedLayer> => {
-    const { digest, diffId, at } = layer
-    const known = (await index.find(digest)) ?? (await index.find(diffId))
-    if (known?.diffId === diffId) return { digest, diffId }
-    const directory = join(work, String(at))
-    const found = await unpackLayer({ archive: archive(digest), into: directory, maxBytes, maxFiles, signal })
-    if (found !== diffId) {
-      // The next try pulls it again.
-      await rm(archive(digest), { force: true })
-      throw new DormouseError(
-        'setup_failed',
-        `Layer ${digest} of the image has other content than its digest says.`,
-      )
-    }
-    onLine(`Unpacked layer ${at + 1} of ${wanted.length}`)
-    return { digest, diffId, directory }
-  }
-  const results = await settleAll(wanted.map(unpack), UNPACK_AT_ONCE)
-  return results.map((result) => {
-    if (result.status === 'rejected') throw result.reason
-    return result.value
-  })
 }
 
 interface Publish {

@@ -16,6 +16,7 @@ import {
 import type { KnownLayer } from './layer-index.ts'
 import { openPullNetwork } from './pull-network.ts'
 import { PULL_UID, type RunSkopeo, runSkopeo } from './skopeo.ts'
+import { watchBlobs } from './watch-blobs.ts'
 
 export interface PullImage {
   readonly source: ImageSource
@@ -26,6 +27,8 @@ export interface PullImage {
   readonly directory: string
   /** Layers that this host has are not pulled. */
   readonly findLayer: (digest: string) => Promise<KnownLayer | undefined>
+  /** Called when a layer has arrived that `findLayer` did not know, while others may still be on their way. */
+  readonly onLayer: (digest: string, archive: string) => void
   readonly onLine: (line: string) => void
   readonly signal?: AbortSignal | undefined
 }
@@ -46,22 +49,24 @@ const NAME_IN_LAYOUT = 'image'
 export async function pullImage(pull: PullImage): Promise<PulledImage> {
   const { directory, source, onLine } = pull
   const layout = join(directory, 'layout')
-  await makeDirectory(directory)
-  await makeDirectory(layout)
+  for (const path of [directory, layout, join(layout, 'blobs'), join(layout, 'blobs/sha256')])
+    await makeDirectory(path)
   const auth = await writeCredentials(pull)
   // Where the library of skopeo looks first.
   for (const path of ['.config', '.config/containers']) await makeDirectory(join(directory, path))
   await copyIn(pull.registriesConf, join(directory, '.config/containers/registries.conf'))
-  const pinnedSource = await copySource(pull)
+  const copied = await copySource(pull)
   await using network = pull.network && (await openPullNetwork(pull.network))
   const skopeo = (args: readonly string[], onLine: RunSkopeo['onLine'] = () => {}) =>
     callSkopeo(pull, [...args.slice(0, 1), ...auth, ...args.slice(1)], { onLine, network })
   try {
-    const pinned = source.transport === 'docker' ? await pinDigest(pull, layout, skopeo) : pinnedSource
+    const found = source.transport === 'docker' ? await findImage(pull, layout, skopeo) : undefined
     // An index of an earlier attempt could name another image.
     await rm(join(layout, 'index.json'), { force: true })
     const options = ['--retry-times', RETRIES, '--dest-oci-accept-uncompressed-layers']
-    await skopeo(['copy', ...options, pinned, `oci:${layout}:${NAME_IN_LAYOUT}`], onLine)
+    using _watch = watchLayers(pull, layout, found?.missing ?? new Set())
+    const from = found?.reference ?? copied
+    await skopeo(['copy', ...options, from, `oci:${layout}:${NAME_IN_LAYOUT}`], onLine)
     return await readLayout(layout)
   } finally {
     await rm(join(directory, 'auth.json'), { force: true })
@@ -88,12 +93,22 @@ async function copyIn(path: string | undefined, to: string): Promise<string | un
   return to
 }
 
+function watchLayers(
+  { onLayer }: Pick<PullImage, 'onLayer'>,
+  layout: string,
+  missing: ReadonlySet<string>,
+): Disposable {
+  return watchBlobs(join(layout, 'blobs/sha256'), (digest) => {
+    if (missing.has(digest)) onLayer(digest, blobPath(layout, digest))
+  })
+}
+
 /** Finds the image for this machine, and puts placeholders where skopeo would put layers that are here already. */
-async function pinDigest(
+async function findImage(
   { source, findLayer }: PullImage,
   layout: string,
   skopeo: (args: readonly string[]) => Promise<string>,
-): Promise<string> {
+): Promise<{ reference: string; missing: ReadonlySet<string> }> {
   let reference = source.reference
   let text = await skopeo(['inspect', '--raw', reference])
   const list = imageListSchema.safeParse(parseJson(text))
@@ -103,16 +118,18 @@ async function pinDigest(
     text = await skopeo(['inspect', '--raw', reference])
   }
   const { layers } = parseAs(imageManifestSchema, parseJson(text), 'manifest')
+  const missing = new Set<string>()
   for (const { digest, size } of layers) {
-    if ((await findLayer(digest)) === undefined) continue
+    if ((await findLayer(digest)) === undefined) {
+      missing.add(digest)
+      continue
+    }
     // skopeo compares only the size of a blob that it finds.
     const path = blobPath(layout, digest)
-    await makeDirectory(join(layout, 'blobs'))
-    await makeDirectory(join(layout, 'blobs', 'sha256'))
     await writeFile(path, '')
     await truncate(path, size)
   }
-  return reference
+  return { reference, missing }
 }
 
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' }

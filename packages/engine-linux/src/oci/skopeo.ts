@@ -38,12 +38,15 @@ export async function runSkopeo({ args, home, network, signal, onLine }: RunSkop
   return runCommand({ argv: argv as unknown as [string, ...string[]], signal, ...(onLine && { onLine }) })
 }
 
+let isInstalled = false
 let installing: Promise<void> | undefined
 
 /** Installs skopeo with the host's package manager when it is missing. Calls at the same time share one installation. */
 export async function requireSkopeo(onLine: (line: string) => void): Promise<void> {
+  if (isInstalled) return
   const { exitCode } = await runCommand({ argv: ['skopeo', '--version'] })
-  if (exitCode === 0) return
+  isInstalled = exitCode === 0
+  if (isInstalled) return
   onLine('Installing skopeo, which pulls images. This happens once.')
   installing ??= install().finally(() => {
     installing = undefined

@@ -44,7 +44,7 @@ export interface TakeSnapshot {
   readonly isUnsynced?: boolean | undefined
   /** Whether much memory is moved into its file first, instead of being dumped and then moved. */
   readonly movesMemory?: boolean
-  /** Whether a lock on a volume prevents it: only one of several sandboxes that continue from it could have it. */
+  /** Whether a write lock on a volume prevents it: only one of several sandboxes that continue could have it. */
   readonly refusesLocks?: boolean | undefined
   /** See `SnapshotOptions.signal`. CRIU's part cannot be interrupted. */
   readonly signal?: AbortSignal | undefined
@@ -247,7 +247,9 @@ async function saveDump(
   const images = await DumpImages.read(thread, raw)
   const volumeFiles = await images.detachFromVolumes({ mounts, volumesDir })
   const volumeLocks = await findVolumeLocks(mounts, { firstPid: burrow.first.pid, pids })
-  if (refusesLocks && volumeLocks[0] !== undefined) throw locked(volumeLocks[0])
+  // Parent and children can all hold a lock for reading.
+  const lock = volumeLocks.find(({ type }) => type === 'WRITE')
+  if (refusesLocks && lock !== undefined) throw locked(lock)
   await images.refuseLoss(pids)
   await intent
   const hasFiles = await moveToLayer(burrow.paths.upper, layer)
@@ -268,8 +270,9 @@ async function saveDump(
 }
 
 function locked({ path }: VolumeLock): DormouseError {
-  const reason = `a process holds a lock on ${path}, on a volume, which a fork cannot share`
-  return new DormouseError('snapshot_refused', `The sandbox cannot be saved: ${reason}.`, {
+  const reason = `a process holds a lock for writing on ${path}, on a volume, which only one sandbox can have`
+  return new DormouseError('snapshot_refused', `The sandbox cannot be forked: ${reason}.`, {
+    hint: 'End the lock, or detach the volume from the sandbox and attach it again after the fork.',
     details: { reason },
   })
 }

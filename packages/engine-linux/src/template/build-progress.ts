@@ -8,7 +8,6 @@ const PHASES = [
   { starts: 'extracting archives', doing: 'unpacking the base system', from: 8, to: 12 },
   { starts: 'installing essential', doing: 'installing the base system', from: 12, to: 22 },
   { starts: 'installing remaining', doing: 'installing packages', from: 22, to: 75 },
-  { starts: 'creating tarball', doing: 'packing', from: 85, to: 90 },
 ] as const
 /** apt prints each package when it fetches, unpacks and configures it. */
 const MENTIONS_PER_PACKAGE = 3

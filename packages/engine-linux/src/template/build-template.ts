@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
-import { chmod, chown, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError, type Materials } from '@dormouse/contracts'
 import { FileLock } from '../host/file-lock.ts'
 import type { ReportProgress } from '../host/progress.ts'
 import { makeWorkDirectory, publishDirectory, removeTree, switchCurrent } from '../host/publish-directory.ts'
 import { inOwnNamespaces, runCommand, runCommandOrFail } from '../host/run-command.ts'
-import { writeBuildHooks } from './build-hooks.ts'
+import { type BuildHooks, writeBuildHooks } from './build-hooks.ts'
 import { BuildOutput } from './build-output.ts'
 import { followBuild } from './build-progress.ts'
 import type { TemplateDescription } from './description.ts'
@@ -14,7 +14,7 @@ import { type AptSettings, minValidSeconds, readAptSettings } from './host-apt.t
 import { readNpmRegistries } from './host-npm.ts'
 import { readPipIndexes } from './host-pip.ts'
 import { encodeMaterials, materialsFile, parseMaterials } from './materials.ts'
-import { UID_BASE, UID_COUNT, unpackShifted } from './shifted-root.ts'
+import { shiftRoot, UID_BASE, UID_COUNT } from './shifted-root.ts'
 import { templateSettings } from './template-settings.ts'
 import {
   readTemplate,
@@ -28,14 +28,6 @@ import {
 const BUILDER_VERSION = 4
 /** Packages that the agent, the kernel and the builder need in every template. */
 const REQUIRED_PACKAGES = ['passwd', 'python3', 'python3-ipython']
-const EXCLUDED_EVERYWHERE = [
-  '/usr/share/man/*',
-  '/usr/share/doc/*',
-  '/usr/share/info/*',
-  '/usr/share/locale/*',
-]
-/** Licences must stay with the files that they cover. */
-const INCLUDED_EVERYWHERE = ['/usr/share/doc/*/copyright']
 
 export interface BuildTemplate {
   readonly description: TemplateDescription
@@ -83,16 +75,13 @@ async function buildInto(final: string, directory: string, options: BuildTemplat
   const { description, report = () => {}, signal } = options
   const work = await makeWorkDirectory(directory)
   try {
-    const archive = join(work, 'root.tar')
-    const materials = await makeArchive(work, archive, options)
-    report({ percent: 90, doing: 'unpacking' })
     const result = join(work, 'result')
     const rootfs = join(result, 'rootfs')
     await mkdir(rootfs, { recursive: true, mode: 0o711 })
-    await chown(rootfs, UID_BASE, UID_BASE)
     await chmod(rootfs, 0o755)
-    await unpackShifted({ archive, rootfs, signal })
-    await rm(archive)
+    const materials = await makeRoot(work, rootfs, options)
+    report({ percent: 90, doing: 'shifting owners' })
+    await shiftRoot(rootfs, signal)
     report({ percent: 97, doing: 'writing to disk' })
     const manifest = describeBuild(description, await measureBytes(rootfs))
     await writeFile(join(result, 'template.json'), `${JSON.stringify(manifest, null, 2)}\n`)
@@ -105,18 +94,19 @@ async function buildInto(final: string, directory: string, options: BuildTemplat
   }
 }
 
-async function makeArchive(work: string, archive: string, options: BuildTemplate): Promise<Materials> {
+/** Installs all packages into an empty directory and runs the commands of the description. */
+async function makeRoot(work: string, rootfs: string, options: BuildTemplate): Promise<Materials> {
   const { description, report = () => {}, signal } = options
   const settings = templateSettings({
     pip: await readPipIndexes(signal),
     npm: await readNpmRegistries(signal),
   })
-  const { hooks, materials } = await writeBuildHooks(work, description, settings)
+  const { materials, ...hooks } = await writeBuildHooks(work, description, settings)
   const apt = await readAptSettings({ suite: description.suite, workDir: work, signal })
   const output = new BuildOutput()
   const follow = followBuild(report)
   const result = await runCommand({
-    argv: inOwnNamespaces(['env', `TMPDIR=${work}`, ...mmdebstrapArgv({ description, hooks, archive, apt })]),
+    argv: inOwnNamespaces(['env', `TMPDIR=${work}`, ...mmdebstrapArgv({ description, hooks, rootfs, apt })]),
     onLine: (line) => {
       follow(line)
       output.add(line)
@@ -136,17 +126,17 @@ async function makeArchive(work: string, archive: string, options: BuildTemplate
 
 function mmdebstrapArgv(build: {
   description: TemplateDescription
-  hooks: string[]
-  archive: string
+  hooks: Omit<BuildHooks, 'materials'>
+  rootfs: string
   apt: AptSettings
 }): string[] {
-  const { description, hooks, archive, apt } = build
+  const { description, hooks, rootfs, apt } = build
   const packages = [...new Set([...REQUIRED_PACKAGES, ...description.packages])]
   return [
     'mmdebstrap',
     '--verbose',
     '--variant=apt',
-    '--format=tar',
+    '--format=directory',
     // A burrow has its own /dev, and device nodes cannot be made in a user namespace anyway.
     '--skip=output/dev',
     ...apt.options.map((option) => `--aptopt=${option}`),
@@ -156,12 +146,12 @@ function mmdebstrapArgv(build: {
     '--aptopt=APT::Install-Recommends "false"',
     // A template is synced as a whole before it is published, and a sandbox at every snapshot.
     '--dpkgopt=force-unsafe-io',
-    ...EXCLUDED_EVERYWHERE.map((path) => `--dpkgopt=path-exclude=${path}`),
-    ...INCLUDED_EVERYWHERE.map((path) => `--dpkgopt=path-include=${path}`),
     `--include=${packages.join(',')}`,
-    ...hooks.map((hook) => `--customize-hook=${hook}`),
+    `--setup-hook=${hooks.atStart}`,
+    `--essential-hook=${hooks.afterBase}`,
+    ...hooks.atEnd.map((hook) => `--customize-hook=${hook}`),
     description.suite,
-    archive,
+    rootfs,
     ...apt.sources,
   ]
 }

@@ -1,14 +1,11 @@
 import { access } from 'node:fs/promises'
-import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import { type CommandResult, inOwnNamespaces, runCommandOrFail } from '../host/run-command.ts'
-import { nativeBuildDir } from '../native-programs.ts'
+import { ownProgram, shiftProgram } from '../native-programs.ts'
 
 /** The host uid (and gid) of root inside a sandbox, and how many ids a sandbox has. */
 export const UID_BASE = 100_000
 export const UID_COUNT = 65_536
-
-const SHIFT_PROGRAM = join(nativeBuildDir, 'dormouse-shift')
 
 // mmdebstrap empties /run and /tmp and leaves out /dev. This makes the mount points of burrows.
 const MAKE_MOUNT_POINTS = `
@@ -30,29 +27,20 @@ python3 -B -c 'import IPython'
 [ "$(stat -c %U /home/user)" = user ]
 `
 
-export interface UnpackShifted {
-  readonly archive: string
-  /** Exists, is empty and belongs to UID_BASE. */
-  readonly rootfs: string
-  readonly signal?: AbortSignal | undefined
-}
-
 /**
- * Unpacks as root of a user namespace whose ids start at UID_BASE. So the kernel stores shifted owners, keeps setuid
- * bits and writes file capabilities that are valid only inside such a namespace.
+ * Gives a root file system that root of the host built to sandboxes: shifts its owners, makes mount points and checks
+ * it. Setuid bits stay, and file capabilities become valid only inside such a namespace.
  */
-export async function unpackShifted({ archive, rootfs, signal }: UnpackShifted): Promise<void> {
-  await access(SHIFT_PROGRAM).catch((cause) => {
+export async function shiftRoot(rootfs: string, signal?: AbortSignal): Promise<void> {
+  await access(ownProgram).catch((cause) => {
     throw new DormouseError('setup_failed', 'The native programs are not built', {
       hint: 'Run `./dormouse up`: it builds them first.',
       cause,
     })
   })
-  const tar = ['tar', '--extract', '--file=-', '--preserve-permissions', '--same-owner', '--numeric-owner']
-  const attributes = ['--xattrs', '--xattrs-include=*', `--directory=${rootfs}`]
   await runCommandOrFail(
-    { argv: asShiftedRoot([...tar, ...attributes]), stdinFile: archive, signal },
-    'unpacking the template',
+    { argv: [ownProgram, String(UID_BASE), String(UID_COUNT), rootfs], signal },
+    'shifting the owners of the template',
   )
   for (const script of [MAKE_MOUNT_POINTS, VERIFY]) {
     await chrootShifted(rootfs, ['/bin/sh', '-c', script], 'finishing the template', signal)
@@ -70,5 +58,5 @@ export function chrootShifted(
 }
 
 function asShiftedRoot(argv: readonly string[]): [string, ...string[]] {
-  return inOwnNamespaces([SHIFT_PROGRAM, String(UID_BASE), String(UID_COUNT), '--', ...argv])
+  return inOwnNamespaces([shiftProgram, String(UID_BASE), String(UID_COUNT), '--', ...argv])
 }

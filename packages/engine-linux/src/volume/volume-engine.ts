@@ -1,28 +1,44 @@
+import { type Held, ReadWriteLock } from '@dormouse/async'
 import { DormouseError, type SandboxId, type VolumeId } from '@dormouse/contracts'
-import type { EngineVolumes, Measurement, StopAt, VolumeFiles } from '@dormouse/engine'
-import { cloneInto } from './clone-volume.ts'
+import type { EngineVolumes, Measurement, StopAt, VolumeFiles, VolumeMount } from '@dormouse/engine'
+import { cloneInto, type Writer } from './clone-volume.ts'
 import { filesInVolume } from './files-in-volume.ts'
+import { VolumeChanges } from './volume-changes.ts'
 import { VolumeStore } from './volume-store.ts'
+
+interface MountingBurrow extends Writer {
+  readonly sandboxId: SandboxId
+  readonly record: { readonly volumes: readonly VolumeMount[] }
+}
 
 /** The volumes of an engine. */
 export abstract class VolumeEngine implements EngineVolumes {
   protected readonly volumes: VolumeStore
+  readonly #locks = new Map<VolumeId, ReadWriteLock>()
+  readonly #changes = new VolumeChanges()
 
   protected constructor(volumesDir: string) {
     this.volumes = new VolumeStore(volumesDir)
   }
 
-  /** A sandbox with a burrow that mounts it. */
-  protected abstract mountedIn(volumeId: VolumeId): SandboxId | undefined
+  /** Burrows that mount it. */
+  protected abstract burrowsWith(volumeId: VolumeId): readonly MountingBurrow[]
 
-  async createVolume(volumeId: VolumeId): Promise<void> {
-    await this.volumes.create(volumeId)
+  createVolume(
+    ...volume: Parameters<EngineVolumes['createVolume']>
+  ): ReturnType<EngineVolumes['createVolume']> {
+    return this.volumes.create(...volume)
+  }
+
+  limitVolumes(limits: Parameters<EngineVolumes['limitVolumes']>[0]): Promise<ReadonlySet<VolumeId>> {
+    return this.volumes.quotas.set(limits)
   }
 
   async deleteVolume(volumeId: VolumeId): Promise<void> {
-    const user = this.mountedIn(volumeId)
+    const user = this.burrowsWith(volumeId)[0]?.sandboxId
     if (user !== undefined) throw new DormouseError('in_use', `The volume ${volumeId} is mounted in ${user}.`)
     await this.volumes.delete(volumeId)
+    this.#locks.delete(volumeId)
   }
 
   async listVolumes(): Promise<readonly VolumeId[]> {
@@ -33,11 +49,47 @@ export abstract class VolumeEngine implements EngineVolumes {
     return this.volumes.measure(volumeId, stopAt)
   }
 
-  cloneVolume(clone: Parameters<EngineVolumes['cloneVolume']>[0]): Promise<void> {
-    return cloneInto(this.volumes, clone)
+  cloneVolume(clone: Parameters<EngineVolumes['cloneVolume']>[0]): ReturnType<EngineVolumes['cloneVolume']> {
+    const { from } = clone
+    return cloneInto(this.volumes, {
+      ...clone,
+      writers: () => this.burrowsWith(from).filter((burrow) => canWrite(burrow, from)),
+      whileUnused: (work) => this.#lockOf(from).write(work, clone.signal),
+      countChanges: () => this.#changes.count(from),
+    })
   }
 
   volumeFiles(volumeId: VolumeId): VolumeFiles {
-    return filesInVolume(() => this.volumes.find(volumeId), volumeId)
+    return this.#changes.watch(
+      volumeId,
+      filesInVolume(() => this.volumes.find(volumeId), volumeId),
+    )
   }
+
+  /** Runs what starts, saves or replaces a burrow. A volume that it can write to is not being cloned meanwhile. */
+  protected async whileMounting<Value>(
+    mounts: readonly VolumeMount[],
+    work: () => Promise<Value>,
+    signal?: AbortSignal,
+  ): Promise<Value> {
+    const held: Held[] = []
+    try {
+      // In one order for all, so that two that wait for each other's volumes cannot both wait.
+      for (const id of mounts.flatMap(({ volumeId, readOnly }) => (readOnly ? [] : volumeId)).sort())
+        held.push(await this.#lockOf(id).read(signal))
+      return await work()
+    } finally {
+      for (const lock of held) lock.release()
+    }
+  }
+
+  #lockOf(volumeId: VolumeId): ReadWriteLock {
+    const lock = this.#locks.get(volumeId) ?? new ReadWriteLock()
+    this.#locks.set(volumeId, lock)
+    return lock
+  }
+}
+
+function canWrite({ record }: MountingBurrow, id: VolumeId): boolean {
+  return record.volumes.some(({ volumeId, readOnly }) => volumeId === id && !readOnly)
 }

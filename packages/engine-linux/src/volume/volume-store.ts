@@ -2,11 +2,12 @@ import { existsSync } from 'node:fs'
 import { chmod, chown, mkdir, readdir, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError, isVolumeId, type VolumeId } from '@dormouse/contracts'
-import type { Measurement, StopAt } from '@dormouse/engine'
+import type { Measurement, SizeLimit, StopAt, VolumeLimits } from '@dormouse/engine'
 import { removeTree } from '../host/publish-directory.ts'
 import { syncDirectory } from '../host/sync-files.ts'
 import { TreeMeasurement } from '../host/tree-measurement.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
+import { VolumeQuotas } from './volume-quotas.ts'
 
 const DELETED = '.deleted-'
 
@@ -21,9 +22,11 @@ export function requireVolumes(mounts: readonly { readonly volumeId: VolumeId }[
 
 /** The volumes of an engine: one directory each. */
 export class VolumeStore {
+  readonly quotas: VolumeQuotas
   readonly #dir: string
 
   constructor(dir: string) {
+    this.quotas = new VolumeQuotas(dir)
     this.#dir = dir
   }
 
@@ -36,7 +39,7 @@ export class VolumeStore {
     return path
   }
 
-  async create(id: VolumeId): Promise<void> {
+  async create(id: VolumeId, limits?: VolumeLimits): Promise<SizeLimit> {
     const path = this.#path(id)
     try {
       await mkdir(path, { mode: 0o755 })
@@ -51,12 +54,15 @@ export class VolumeStore {
     // The umask of the server may have changed the mode.
     await chmod(path, 0o755)
     await chown(path, UID_BASE, UID_BASE)
+    const limit = limits === undefined ? 'measured' : await this.quotas.add(id, limits)
     await syncDirectory(this.#dir)
+    return limit
   }
 
   /** Post: no burrow can mount the volume any more, even if this is cut off. */
   async delete(id: VolumeId): Promise<void> {
     const doomed = join(this.#dir, `${DELETED}${id}`)
+    await this.quotas.free(id)
     try {
       await rename(this.#path(id), doomed)
     } catch (error) {
@@ -72,7 +78,8 @@ export class VolumeStore {
 
   /** Throws `not_found`. */
   async measure(id: VolumeId, stopAt: StopAt = {}): Promise<Measurement> {
-    return new TreeMeasurement(await this.find(id), stopAt)
+    const path = await this.find(id)
+    return this.quotas.measurement(id) ?? new TreeMeasurement(path, stopAt)
   }
 
   /** Finishes deletions that were cut off. */

@@ -3,9 +3,8 @@
  * is bound into it, as a uid that owns nothing else, without capabilities and without a way to get any.
  *
  * dormouse-jail [--cgroup DIRECTORY]… --root EMPTY_DIRECTORY --uid UID [--ro SOURCE TARGET]… [--rw SOURCE TARGET]…
- *   [--link TEXT TARGET]… [--env NAME=VALUE]… [--tap DESCRIPTOR] [--wait] -- PROGRAM ARGUMENT…
- * With --tap the program gets the host's end of a network card at this descriptor. With --wait this ends with the
- * program, and with its exit code.
+ *   [--link TEXT TARGET]… [--env NAME=VALUE]… [--tap DESCRIPTOR] -- PROGRAM ARGUMENT…
+ * With --tap the program gets the host's end of a network card at this descriptor.
  * Writes `pid N` when the program has been started, or `error …`. The program outlives the caller.
  */
 #include <errno.h>
@@ -43,7 +42,6 @@ static char *environment[32] = {NULL};
 static size_t environment_count;
 static char **program;
 static int tap_fd = -1;
-static bool waits;
 
 static void add_entry(char kind, const char *source, const char *target)
 {
@@ -70,9 +68,6 @@ static void parse(int argc, char **argv)
         } else if (strcmp(option, "--uid") == 0 && left > 0) {
             uid = (uid_t)strtoul(argv[i + 1], NULL, 10);
             i += 2;
-        } else if (strcmp(option, "--wait") == 0) {
-            waits = true;
-            i += 1;
         } else if (strcmp(option, "--tap") == 0 && left > 0) {
             tap_fd = atoi(argv[i + 1]);
             i += 2;
@@ -190,11 +185,6 @@ int main(int argc, char **argv)
         waitpid(pid, NULL, 0);
         report("%.*s", (int)strcspn(line, "\n"), line);
         return 1;
-    }
-    if (waits) {
-        int status;
-        CHECK(waitpid(pid, &status, 0), "waiting");
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
     }
     report("pid %d", pid);
     return 0;

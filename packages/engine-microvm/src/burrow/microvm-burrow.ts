@@ -101,12 +101,6 @@ export class MicrovmBurrow implements Burrow {
     return this.record.limits
   }
 
-  /** The disks below its own, lowest first. */
-  get diskFiles(): string[] {
-    const { base } = this.record
-    return base.disks.map((name) => this.#host.diskFile(this.paths.disks, base, name))
-  }
-
   get qmp() {
     return this.#qemu.qmp
   }
@@ -117,6 +111,11 @@ export class MicrovmBurrow implements Burrow {
 
   async publish(): Promise<void> {
     await this.#update({ state: 'ready' })
+  }
+
+  /** Pre: the disks and the burrow's own have the same content together as before. */
+  async useDisks(disks: readonly string[]): Promise<void> {
+    await this.#update({ base: { ...this.record.base, disks: [...disks] } })
   }
 
   async setLimits(input: BurrowLimitsInput): Promise<void> {

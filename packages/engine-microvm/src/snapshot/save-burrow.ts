@@ -6,6 +6,7 @@ import type { MicrovmBurrow } from '../burrow/microvm-burrow.ts'
 import type { MicrovmHost } from '../microvm-host.ts'
 import type { Manifest } from '../storage/manifest.ts'
 import { makeBurrow } from './make-burrow.ts'
+import { shortenChain } from './shorten-chain.ts'
 import { writeSaveIntent, writeSnapshot } from './take-snapshot.ts'
 
 const MAX_CHILDREN = 1_000
@@ -27,6 +28,10 @@ export async function saveBurrow(
   const endsAfter = kind === 'full' || leave === 'gone'
   // What the guest has in its page cache is not on its disk yet. An agent that does not answer must not prevent this.
   if (kind === 'files') await burrow.link.control('sync').catch(() => {})
+  // A longer chain is better than no snapshot.
+  await shortenChain(burrow, host.chainMaxDisks).catch((error: unknown) =>
+    host.failures.report('upkeep', error, { burrowId: burrow.id }, 'the disks of a burrow were not merged'),
+  )
   const { wasFrozen } = await burrow.beginSaving({ mayHaveEnded: kind === 'files' })
   let manifest: Manifest
   let connections: ParkedConnections = []

@@ -22,7 +22,6 @@ import { type SavedPaths, savedPaths } from '../host/microvm-layout.ts'
 import { pagesProgram } from '../native-programs.ts'
 import { JAIL, memoryInJail } from '../qemu/qemu-arguments.ts'
 import { type Base, MANIFEST_FORMAT_VERSION, type Manifest } from '../storage/manifest.ts'
-import { CHAIN_MAX_DISKS, mergeDisks } from '../storage/merge-disks.ts'
 import { ignoreMemory, linkExisting, waitForMigration } from './make-burrow.ts'
 
 /** Device state has about 60 KB; a hostile QEMU must not fill the disk. */
@@ -82,12 +81,10 @@ async function saveParts(burrow: MicrovmBurrow, take: TakeSnapshot, to: Work): P
     await linkExisting(burrow.paths.memory, work.memory, memory)
   }
   const disk = `${newLayerId()}.qcow2`
-  const below = base.disks.length < CHAIN_MAX_DISKS ? base.disks : [base.rootDisk]
-  if (below === base.disks) await saveDisk(burrow.paths.disk, join(work.disks, disk), take.endsAfter)
-  else await saveMerged(burrow, join(work.disks, disk))
+  await saveDisk(burrow.paths.disk, join(work.disks, disk), take.endsAfter)
   sums[`disks/${disk}`] = await hashFile(join(work.disks, disk))
-  await linkExisting(burrow.paths.disks, work.disks, below)
-  return { ...base, disks: [...below, disk], memory }
+  await linkExisting(burrow.paths.disks, work.disks, base.disks)
+  return { ...base, disks: [...base.disks, disk], memory }
 }
 
 /** The devices without the memory. QEMU connects to a socket of this process. */
@@ -165,18 +162,8 @@ async function saveDisk(from: string, to: string, endsAfter: boolean): Promise<v
   else await copyFile(from, to)
   await chown(to, 0, 0)
   await chmod(to, 0o644)
-  await syncFile(to)
-}
-
-async function syncFile(path: string): Promise<void> {
-  const handle = await open(path, 'r')
+  const handle = await open(to, 'r')
   await handle.sync().finally(() => handle.close())
-}
-
-/** Writes one disk for the whole chain, so that chains stay short. The burrow keeps its own. */
-async function saveMerged({ diskFiles, paths, record }: MicrovmBurrow, to: string): Promise<void> {
-  await mergeDisks({ disks: [...diskFiles, paths.disk], target: to, uid: record.uid })
-  await syncFile(to)
 }
 
 async function describe(

@@ -2,6 +2,7 @@ import { newSandboxId } from '@dormouse/contracts'
 import { describe, expect, test } from 'vitest'
 import type { Burrow } from '../engine.ts'
 import type { EngineFactory } from './engine-factory.ts'
+import { forkBurrow } from './fork-burrow.ts'
 import { printed, useVolumes } from './volumes.ts'
 
 /** Changes of files on a volume that a sleeping sandbox has open. */
@@ -160,6 +161,25 @@ print(libc.inotify_add_watch(fd, b"/data/stays", 0x100), libc.inotify_add_watch(
       expect(await printed(woken, 'print(b"new" in os.read(fd, 4096))')).toBe('True')
     })
 
+    test('a fork and its parent share a lock for reading', async () => {
+      const [parent, neighbour] = await pair()
+      const code =
+        'import fcntl; open("/data/f", "w").write("x"); f = open("/data/f"); fcntl.flock(f, fcntl.LOCK_SH)'
+      await printed(parent, code)
+      const forked = await forkBurrow(bench.engine, parent, { sandboxIds: [newSandboxId()] })
+      for (const burrow of [forked.parent, ...forked.children].map((one) => bench.hold(one))) {
+        const attempt = `
+import fcntl
+g = open("/data/f", "r+")
+try: fcntl.flock(g, fcntl.LOCK_EX | fcntl.LOCK_NB); print("got it")
+except OSError: print("held")`
+        expect(await printed(neighbour, attempt)).toBe('held')
+        await printed(burrow, 'f.close()')
+      }
+      const again = 'fcntl.flock(g, fcntl.LOCK_EX | fcntl.LOCK_NB); print("got it")'
+      expect(await printed(neighbour, again)).toBe('got it')
+    })
+
     test.each(['flock', 'lockf'])(
       'a lock by %s is given back at the wake, or the wake is refused',
       async (call) => {
@@ -172,7 +192,10 @@ g = open("/data/f", "r+")
 try: fcntl.${call}(g, fcntl.LOCK_EX | fcntl.LOCK_NB); print("got it")
 except OSError: print("held")`
         const fork = bench.engine.fork(sleeper, { sandboxIds: [newSandboxId()] })
-        await expect(fork).rejects.toMatchObject({ code: 'snapshot_refused' })
+        await expect(fork).rejects.toMatchObject({
+          code: 'snapshot_refused',
+          message: expect.stringMatching('lock for writing on /data/f'),
+        })
         const { burrow: next } = await bench.engine.snapshot(sleeper, { leave: 'running' })
         expect(await printed(neighbour, attempt)).toBe('held')
         const { snapshot } = await bench.engine.snapshot(bench.hold(next!), { leave: 'gone' })

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 class Channel:
     __slots__ = (
         "_incoming", "_incoming_ended", "_incoming_wake", "_pump",
-        "connection", "id", "on_close", "open", "receive_credit", "send_credit", "takes_data", "task",
+        "connection", "id", "is_cancelled", "on_close", "open", "receive_credit", "send_credit", "takes_data", "task",
     )  # fmt: skip
 
     def __init__(self, connection: "Connection", channel_id: int) -> None:
         self.connection = connection
         self.id = channel_id
         self.open = True
+        # The host has sent CANCEL. The connection may end before the task has ended.
+        self.is_cancelled = False
         self.send_credit = WINDOW_BYTES
         self.receive_credit = WINDOW_BYTES
         self.takes_data = False
@@ -122,6 +124,7 @@ class Channel:
     # Early ends.
 
     def cancel(self, connection_lost: bool = False) -> None:
+        self.is_cancelled = self.is_cancelled or not connection_lost
         if self.task is not None:
             # The task undoes its work; then the connection answers `cancelled`.
             self.task.cancel()

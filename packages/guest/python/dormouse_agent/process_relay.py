@@ -68,8 +68,7 @@ class ProcessRelay:
             # The loop must stop watching the descriptors before their numbers are reused.
             await _end_all(tasks)
             self._attached = None
-            # The end of a connection closes the channel first, CANCEL does not.
-            if channel.open:
+            if channel.open or channel.is_cancelled:
                 await self.hang_up()
             else:
                 self._wait_for_host(DETACHED_TICKS)

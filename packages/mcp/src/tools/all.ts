@@ -7,6 +7,7 @@ import { runJavascript, runPython, runShell } from './run.ts'
 import { cancelRun, getRun } from './runs.ts'
 import { createSandbox, deleteSandbox, listSandboxes } from './sandboxes.ts'
 import {
+  checkpointSandbox,
   deleteSnapshot,
   forkSandbox,
   holdSandbox,
@@ -19,6 +20,7 @@ import {
 } from './states.ts'
 import { listTemplates } from './templates.ts'
 import { listVariables } from './variables.ts'
+import { volumes } from './volumes.ts'
 
 /** In the order in which a model sees them: most used first. */
 export const TOOLS: readonly Tool[] = [
@@ -46,5 +48,7 @@ export const TOOLS: readonly Tool[] = [
   standbySandbox,
   resumeSandbox,
   holdSandbox,
+  checkpointSandbox,
+  volumes,
   listTemplates,
 ]

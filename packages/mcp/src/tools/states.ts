@@ -1,7 +1,7 @@
 import { Sandbox, type Snapshot } from 'dormouse'
 import { z } from 'zod'
 import { describeSandbox, sandboxInput, sandboxOutput } from '../fields.ts'
-import { HOLD_MAX_MINUTES, SNAPSHOTS_LISTED_MAX } from '../limits.ts'
+import { CHECKPOINT_MAX_MINUTES, HOLD_MAX_MINUTES, SNAPSHOTS_LISTED_MAX } from '../limits.ts'
 import { defineTool } from '../tool.ts'
 
 const SNAPSHOT_ID = /^sn-[2-9a-km-np-z]{16}$/
@@ -88,6 +88,33 @@ waits, such as a process that polls or sleeps between steps. Code of run_python 
     await sandbox.resume({ signal })
     const { until } = await sandbox.hold(reason, minutes * 60_000, { signal })
     return { structured: { sandbox: sandbox.name ?? sandbox.id, until } }
+  },
+})
+
+export const checkpointSandbox = defineTool({
+  name: 'checkpoint_sandbox',
+  title: 'Save a sandbox every so often',
+  description: `Save a sandbox every so often while it runs, so that a crash of the host costs at most that much. Use it for \
+computations of hours and for servers that never idle. Each checkpoint stops the sandbox for a moment. After a crash it \
+wakes by itself at the last one. \`minutes\` 0 ends it. Returns when the last checkpoint was.`,
+  input: z.strictObject({
+    minutes: z.number().min(0).max(CHECKPOINT_MAX_MINUTES).describe('How often. 0: never.'),
+    sandbox: sandboxInput,
+  }),
+  output: z.object({
+    sandbox: z.string(),
+    everyMinutes: z.number(),
+    lastAt: z.string().optional().describe('When the last checkpoint was taken.'),
+    pauseMs: z.number().optional().describe('How long the last checkpoint stopped the sandbox.'),
+    refused: z.string().optional().describe('Why the last attempt failed.'),
+  }),
+  annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true },
+  call: async ({ minutes, sandbox: named }, { conversation, signal }) => {
+    const { sandbox } = await conversation.sandbox(named, signal)
+    const info = await sandbox.update({ checkpointEveryMs: Math.round(minutes * 60_000), signal })
+    const { lastAt, pauseMs, refused } = (await sandbox.why({ signal })).checkpoint ?? {}
+    const everyMinutes = info.checkpointEveryMs / 60_000
+    return { structured: { sandbox: info.name ?? info.id, everyMinutes, lastAt, pauseMs, refused } }
   },
 })
 

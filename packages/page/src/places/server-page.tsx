@@ -5,6 +5,7 @@ import { useRead } from '../parts/use-read.ts'
 import { isAdmin, session } from '../state/session.ts'
 import { attempt } from '../state/toasts.ts'
 import { ago, bytes } from '../words.ts'
+import { NodesPart } from './nodes-part.tsx'
 
 /** The server itself: its version, what the doctor finds, its log, its numbers, and whether what it stores is intact. */
 export function ServerPage() {
@@ -24,6 +25,7 @@ export function ServerPage() {
         <h1>Server</h1>
         <span class="note">Dormouse {session.value?.server.version}</span>
       </header>
+      <NodesPart />
       {isAdmin() && <Host />}
       {scrub.value !== undefined && (
         <div class="panel spaced">

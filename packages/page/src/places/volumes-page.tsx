@@ -1,3 +1,4 @@
+import type { Volume } from 'dormouse'
 import { client } from '../client.ts'
 import { confirmed } from '../parts/confirm.tsx'
 import { Table } from '../parts/table.tsx'
@@ -35,13 +36,15 @@ export function VolumesPage() {
       </header>
       <Table
         label="Volumes"
-        head={['Name', 'Used', 'Size', 'Files', 'Mounted in', 'Made', 'Actions']}
+        head={['Name', 'Used', 'Size', 'Limit', 'Files', 'Kind', 'Mounted in', 'Made', 'Actions']}
         empty="There is no volume."
         rows={(value ?? []).map((one) => [
           one.name,
           bytes(one.bytes),
           bytes(one.sizeBytes),
+          one.sizeLimit,
           one.files ?? '–',
+          kindOf(one),
           one.usedBy.map((id) => (
             <Link key={id} to={`/sandboxes/${id}`}>
               {id}{' '}
@@ -58,6 +61,14 @@ export function VolumesPage() {
       {mayRun() && <NewVolume onSubmit={(event) => void create(event)} />}
     </section>
   )
+}
+
+/** Whether it is a clone or a snapshot, and who else uses it. */
+function kindOf({ readOnly, clonedFrom, access, sharedWith }: Volume): string {
+  const kind = clonedFrom === undefined ? [] : [`${readOnly ? 'snapshot' : 'clone'} of ${clonedFrom}`]
+  if (access !== 'own') kind.push(`shared with you: ${access}`)
+  if (sharedWith.length > 0) kind.push(`shared with ${sharedWith.map(({ name }) => name).join(', ')}`)
+  return kind.join('; ') || '–'
 }
 
 function NewVolume({ onSubmit }: { onSubmit: (event: SubmitEvent) => void }) {

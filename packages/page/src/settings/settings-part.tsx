@@ -1,4 +1,4 @@
-import type { NetworkReport, SandboxInfo } from 'dormouse'
+import type { NetworkReport } from 'dormouse'
 import { client } from '../client.ts'
 import { Table } from '../parts/table.tsx'
 import { useRead } from '../parts/use-read.ts'
@@ -6,7 +6,10 @@ import type { PartProps } from '../sandbox/sandbox-page.tsx'
 import { mayRun } from '../state/session.ts'
 import { attempt, tell } from '../state/toasts.ts'
 import { ago, bytes } from '../words.ts'
+import { CheckpointsForm } from './checkpoints-form.tsx'
 import { deniedTarget } from './denied-target.ts'
+import { Field, type FormProps, fieldsOf, type Save } from './fields.tsx'
+import { VolumesPanel } from './volumes-panel.tsx'
 
 /** Policy, limits, network, secrets and volumes. Changing them does not wake the sandbox. */
 export function SettingsPart(props: PartProps) {
@@ -22,34 +25,10 @@ export function SettingsPart(props: PartProps) {
       <LimitsForm info={info} onSave={save} />
       <NetworkPanel {...props} onSave={save} />
       <SecretsPanel {...props} onSave={save} />
-      <div class="panel">
-        <h2>Volumes</h2>
-        <Table
-          label="Volumes of the sandbox"
-          head={['Volume', 'Path', 'Access']}
-          empty="No volume is mounted. Volumes are chosen when a sandbox is created."
-          rows={info.volumes.map(({ volume, path, readOnly }) => [
-            volume,
-            <code key="path">{path}</code>,
-            readOnly ? 'read only' : 'read and write',
-          ])}
-        />
-      </div>
+      <VolumesPanel info={info} />
+      <CheckpointsForm {...props} onSave={save} />
     </section>
   )
-}
-
-type Save = (change: Parameters<PartProps['sandbox']['update']>[0], what: string) => void
-
-interface FormProps {
-  readonly info: SandboxInfo
-  readonly onSave: Save
-}
-
-function fieldsOf(event: SubmitEvent): (name: string) => string {
-  event.preventDefault()
-  const data = new FormData(event.currentTarget as HTMLFormElement)
-  return (name) => String(data.get(name) ?? '').trim()
 }
 
 function PolicyForm({ info, onSave }: FormProps) {
@@ -121,23 +100,6 @@ function LimitsForm({ info, onSave }: FormProps) {
         <button type="submit">Save limits</button>
       </fieldset>
     </form>
-  )
-}
-
-interface FieldProps {
-  readonly label: string
-  readonly name: string
-  readonly value: string | number
-  readonly isNumber?: boolean
-}
-
-function Field({ label, name, value, isNumber = false }: FieldProps) {
-  const rest = { name, defaultValue: value }
-  return (
-    <label>
-      {label}
-      {isNumber ? <input type="number" min="0" step="any" {...rest} /> : <input type="text" {...rest} />}
-    </label>
   )
 }
 

@@ -32,6 +32,7 @@ const WORDS: Partial<Record<LedgerEntry['event'], string>> = {
   failed: 'Failed',
   changed: 'Changed',
   denied: 'Network refused',
+  disconnected: 'Lost connections',
   damaged: 'Damaged',
   memory_high: 'Near its memory limit',
   out_of_memory: 'Out of memory',

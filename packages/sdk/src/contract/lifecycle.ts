@@ -17,6 +17,7 @@ export type LedgerPageAnswer = {
       | 'created'
       | 'damaged'
       | 'denied'
+      | 'disconnected'
       | 'failed'
       | 'forked'
       | 'lost'

@@ -12,10 +12,12 @@ export type VolumeAnswer = {
   bytes?: number | undefined
   files?: number | undefined
   sizeBytes: number
+  sizeLimit: 'hard' | 'measured'
   usedBy: readonly string[]
   access: 'own' | 'read' | 'write'
   readOnly: boolean
   clonedFrom?: string | undefined
+  oneMoment?: boolean | undefined
   sharedWith: readonly { keyId: string; name: string; access: 'read' | 'write' }[]
 }
 

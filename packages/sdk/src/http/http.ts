@@ -4,6 +4,7 @@ import { cancelled, DormouseError, hasCode, throwIfAborted } from '../error.ts'
 import { Backoff, Deadline, withinTime } from '../timing.ts'
 import type { RequestBody } from './content.ts'
 import { errorFromResponse, unreachable, wasNeverSent } from './error-from.ts'
+import { Owners } from './owners.ts'
 
 export interface HttpOptions extends AddressOptions {
   readonly fetch?: typeof globalThis.fetch | undefined
@@ -52,6 +53,7 @@ const FIRST_CONTACT_MS = 2_000
 export class Http {
   readonly #options: HttpOptions
   readonly #fetch: typeof globalThis.fetch
+  readonly #owners: Owners
   #address: Promise<Address> | undefined
   #hasAnswered = false
 
@@ -59,6 +61,7 @@ export class Http {
     checkTimeout('timeoutMs', options.timeoutMs)
     this.#options = options
     this.#fetch = options.fetch ?? ((...args) => globalThis.fetch(...args))
+    this.#owners = new Owners(this.#fetch)
   }
 
   address(): Promise<Address> {
@@ -67,6 +70,13 @@ export class Http {
       throw error
     })
     return this.#address
+  }
+
+  /** Where a call goes: in a cluster, to the host of the sandbox once an answer has named it. */
+  async addressFor(path: string): Promise<Address> {
+    const address = await this.address()
+    const owner = this.#owners.find(path)
+    return owner === undefined ? address : { ...address, url: owner, isFromFile: false }
   }
 
   /** The JSON of a success. */
@@ -78,7 +88,7 @@ export class Http {
           const text = await response.text()
           return (text === '' ? undefined : JSON.parse(text)) as Answer
         } catch (cause) {
-          throw this.#lost(await this.address(), cause)
+          throw this.#lost(await this.addressFor(call.path), cause)
         }
       }),
     )
@@ -121,7 +131,7 @@ export class Http {
    * Neither repeated nor redirected.
    */
   async fetch(path: string, { method = 'GET', headers, body, signal }: Fetch): Promise<Response> {
-    const address = await this.address()
+    const address = await this.addressFor(path)
     const response = await this.#send(address, { method, path, headers, body, signal, redirect: 'manual' })
     this.#hasAnswered = true
     if (response.headers.has(REFUSED_HEADER)) throw await errorFromResponse(response)
@@ -152,6 +162,7 @@ export class Http {
     try {
       return await attempt({ ...call, signal: deadline.signal })
     } catch (error) {
+      if (deadline.hasPassed) this.#owners.forget((await this.addressFor(call.path)).url)
       throw reasonOf(error, call, deadline)
     } finally {
       deadline.release()
@@ -164,9 +175,10 @@ export class Http {
   }
 
   async #fetchOnce(call: Call): Promise<Response> {
-    const address = await this.address()
+    const address = await this.addressFor(call.path)
     const response = await this.#send(address, call)
     this.#hasAnswered = true
+    this.#owners.learn(call.path, response, address.url)
     if (response.ok || response.status === 304) return response
     throw await errorFromResponse(response)
   }
@@ -195,6 +207,7 @@ export class Http {
   }
 
   #lost(address: Address, cause: unknown): DormouseError {
+    this.#owners.forget(address.url)
     // It may come back on another port, and then writes a new file.
     if (address.isFromFile) this.#address = undefined
     return unreachable(address.url, cause)

@@ -84,7 +84,7 @@ export class SocketConnection implements TerminalConnection {
     const { signal } = this.#closed
     const backoff = new Backoff(RECONNECT_MS)
     for (;;) {
-      const { url, apiKey } = await this.#http.address()
+      const { url, apiKey } = await this.#http.addressFor(this.#options.path)
       // It was closed before there was a socket to close.
       throwIfAborted(signal)
       const seen = this.#seen

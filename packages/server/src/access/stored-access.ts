@@ -32,6 +32,8 @@ type Clocks = Pick<Clock, 'wallMs' | 'monotonicMs'>
 const NO_DIGEST = new Uint8Array(32)
 /** More keys than are in use at once. A key that was forgotten is only hashed again. */
 const RECENT_MAX = 256
+/** A request that another host sends for one of its callers. */
+const HOP = /^Dormouse-Hop +(?<token>\S+) *$/
 const BEARER = /^Bearer +(?<key>\S+) *$/i
 
 /** Keys in state.db. The rows are authoritative; all are cached in memory, and every change is written first. */
@@ -41,6 +43,8 @@ export class StoredAccess implements Access {
   readonly #records = new Map<string, KeyRecord>()
   readonly #live = new Map<string, LiveKey>()
   readonly #listeners = new Set<(record: KeyRecord) => void>()
+  /** Says for which key another host of the cluster sends a request. Undefined outside a cluster. */
+  verifyHop: ((token: string) => string | undefined) | undefined
   /** Headers that were valid since a key last changed: hashing takes as long as the rest of a short request. */
   readonly #recent = new Map<string, AuthenticatedKey>()
 
@@ -54,6 +58,8 @@ export class StoredAccess implements Access {
     if (authorization === undefined) throw unauthorized('There is no API key in this request')
     const known = this.#recent.get(authorization)
     if (known !== undefined) return known
+    const hop = HOP.exec(authorization)?.groups?.token
+    if (hop !== undefined) return this.#authenticateHop(hop)
     const key = BEARER.exec(authorization)?.groups?.key ?? ''
     const live = this.#live.get(findKeyId(key) ?? '')
     if (!isSameDigest(digestKey(key), live?.digest ?? NO_DIGEST) || live === undefined) {
@@ -62,6 +68,12 @@ export class StoredAccess implements Access {
     if (this.#recent.size >= RECENT_MAX) this.#recent.clear()
     this.#recent.set(authorization, live.authenticated)
     return live.authenticated
+  }
+
+  #authenticateHop(token: string): AuthenticatedKey {
+    const key = this.find(this.verifyHop?.(token) ?? '')
+    if (key === undefined) throw unauthorized('The API key is not valid')
+    return key
   }
 
   find(id: string): AuthenticatedKey | undefined {

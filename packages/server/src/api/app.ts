@@ -4,6 +4,7 @@ import fastify, { type FastifyServerOptions, LogController } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { requireKeys } from './authentication.ts'
+import { type AskOthers, mergeLists } from './cluster/merge-lists.ts'
 import { type ClusterDoor, usePassOn } from './cluster/pass-on.ts'
 import { allowOrigins } from './cors.ts'
 import { type ErrorAnswers, errorAnswers } from './error-answer.ts'
@@ -45,6 +46,10 @@ export interface AppOptions {
   readonly clientTimeouts?: Partial<ClientTimeouts>
   /** Requests for sandboxes of other hosts are passed on. Undefined outside a cluster. */
   readonly cluster?: ClusterDoor | undefined
+  /** Asks the other hosts of the cluster for their part of a list. */
+  readonly askOthers?: AskOthers | undefined
+  /** Awaited before the answer to a request that may have changed something. */
+  readonly beforeAnswer?: (() => Promise<void>) | undefined
   /** Routes besides those of the API. */
   readonly moreRoutes?: readonly Routes[]
   /** Checks every JSON answer against its schema. For tests: it costs time. */
@@ -107,6 +112,8 @@ export async function createApp(services: Services, options: AppOptions): Promis
   answerUnknownRoutes(app)
   await useWebSockets(app)
   requireKeys(app, services.access, services.sessions)
+  waitBeforeAnswers(app, options.beforeAnswer)
+  if (options.askOthers !== undefined) mergeLists(app, options.askOthers)
   await describeRoutes(app, services.health.check().version)
   for (const routes of [...ROUTES, ...(options.moreRoutes ?? [])]) {
     await app.register(async (scope) => routes(scope as unknown as App, services))
@@ -118,6 +125,14 @@ export async function createApp(services: Services, options: AppOptions): Promis
   // Before previews: those of sandboxes elsewhere are passed on, too.
   takeForOthers?.()
   return app
+}
+
+/** A change that is acknowledged outlives the host that made it. */
+function waitBeforeAnswers(app: App, wait: AppOptions['beforeAnswer']): void {
+  if (wait === undefined) return
+  app.addHook('onSend', async ({ method }) => {
+    if (method !== 'GET' && method !== 'HEAD') await wait()
+  })
 }
 
 const PARTS: Record<string, string> = {

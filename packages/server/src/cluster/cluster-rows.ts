@@ -29,4 +29,13 @@ export class ClusterRows {
   set isCordoned(isCordoned: boolean) {
     this.#db.prepare<[number]>('UPDATE host SET is_cordoned = ?').run(Number(isCordoned))
   }
+
+  /** The shared state that this host has joined; empty before. */
+  get stateId(): string {
+    return this.#db.prepare<[], { state_id: string }>('SELECT state_id FROM host').get()?.state_id ?? ''
+  }
+
+  set stateId(stateId: string) {
+    this.#db.prepare<[string]>('UPDATE host SET state_id = ?').run(stateId)
+  }
 }

@@ -24,6 +24,7 @@ import { DepotUpkeep } from './depot-upkeep.ts'
 import { resumeEffects, stopEffects } from './fenced-effects.ts'
 import { type OpenDepot, openDepot } from './open-depot.ts'
 import { OwnedSandboxes } from './owned-sandboxes.ts'
+import type { PlaceKind, Places } from './places.ts'
 import { Replication } from './replication.ts'
 import { type Place, TakeOver } from './take-over.ts'
 
@@ -32,7 +33,7 @@ export interface ClusterOptions {
   readonly rows: ClusterRows
   readonly describe: () => HostDescription
   /** Where this host listens; empty until it does. */
-  readonly address: { url: string }
+  readonly address: { url: string; ssh: HostDescription['ssh'] }
   readonly leaseMs: number
   readonly replicas: number
   readonly dataDir: string
@@ -58,7 +59,11 @@ export class Cluster implements AsyncDisposable {
   readonly takeOver: TakeOver
   readonly replication: Replication
   readonly upkeep: DepotUpkeep
-  readonly #depot: Depot
+  readonly depot: Depot
+  /** Certificates that sign those of the other hosts, instead of the usual ones. */
+  trust: { ca?: string[] } = {}
+  /** Set when the shared state is open. */
+  places: Places | undefined
   readonly #options: ClusterOptions
   readonly #deadline: SharedDeadline
   readonly #ending = new AbortController()
@@ -76,6 +81,7 @@ export class Cluster implements AsyncDisposable {
     this.#deadline = new SharedDeadline(fence)
     this.hosts = hosts
     this.directory = directory
+    this.depot = depot
     this.names = new Names({
       ...{ bucket: connection.names, key: connection.key },
       exists: async (id) => (directory.find(id) ?? (await directory.read(id))) !== undefined,
@@ -85,7 +91,6 @@ export class Cluster implements AsyncDisposable {
     const rowOf = (id: SandboxId) => deps.sandboxes.find(id)?.row
     this.replication = new Replication({ depot, transfer, owned: this.owned, rowOf, log })
     const isHeld = () => this.isHeld
-    this.#depot = depot
     this.upkeep = new DepotUpkeep({ hostId, depot, directory, hosts, transfer, isHeld, log })
     this.takeOver = new TakeOver({
       ...{ hostId, directory, hosts, depot, transfer, deps, isHeld, owned: this.owned },
@@ -123,6 +128,10 @@ export class Cluster implements AsyncDisposable {
     return this.#options.rows.hostId
   }
 
+  get connection(): ClusterConnection {
+    return this.#options.connection
+  }
+
   get isNew(): boolean {
     return this.#options.rows.isNew
   }
@@ -138,6 +147,12 @@ export class Cluster implements AsyncDisposable {
   /** Tells the other hosts where this one listens. */
   async announce(address: string): Promise<void> {
     this.#options.address.url = address
+    await this.#lease?.renew()
+  }
+
+  /** The same for its SSH server. */
+  async announceSsh(ssh: HostDescription['ssh']): Promise<void> {
+    this.#options.address.ssh = ssh
     await this.#lease?.renew()
   }
 
@@ -170,6 +185,17 @@ export class Cluster implements AsyncDisposable {
     if (this.#options.deps.sandboxes.findNamed(ref, owner) !== undefined) return { kind: 'here' }
     const id = await this.names.find({ name: ref, owner })
     return id === undefined ? { kind: 'unknown' } : await this.takeOver.locate(id, { isFresh })
+  }
+
+  placeOf(kind: PlaceKind, ref: string, owner: string | undefined): HostRecord | undefined {
+    const id = this.places?.find(kind, ref, owner)
+    if (id === undefined) return undefined
+    const host = this.hosts.find(id)
+    if (host !== undefined && this.isAlive(id)) return host
+    throw new DormouseError('host_unavailable', `The ${kind} is on host ${id}, which does not answer.`, {
+      hint: 'It continues when that host is back.',
+      details: { host: id },
+    })
   }
 
   /** The host that should make a new sandbox; undefined: this one, unless it is cordoned or has no free memory. */
@@ -236,7 +262,7 @@ export class Cluster implements AsyncDisposable {
     await this.#lease?.leave().catch(() => {})
     this.hosts[Symbol.dispose]()
     this.directory[Symbol.dispose]()
-    await this.#depot[Symbol.asyncDispose]()
+    await this.depot[Symbol.asyncDispose]()
     await this.#options.connection[Symbol.asyncDispose]()
   }
 

@@ -1,5 +1,5 @@
 import type { Depot } from '@dormouse/cluster'
-import type { ArrivingPart } from '@dormouse/engine'
+import type { ArrivingPart, PortablePart } from '@dormouse/engine'
 import { z } from 'zod'
 
 /** Memory is fetched in pieces of this size while a sandbox waits: smaller than the chunks of archives. */
@@ -24,9 +24,32 @@ const partListSchema = z.strictObject({
 export type SnapshotList = z.output<typeof snapshotListSchema>
 export type PartList = z.output<typeof partListSchema>
 
+/** Stores the content of a part. `isKept`: no collection removes it. */
+export async function storePart(
+  depot: Depot,
+  part: PortablePart,
+  { isKept = false } = {},
+): Promise<{ list: PartList; sentBytes: number }> {
+  if (part.kind === 'archive') {
+    const { chunks, sentBytes } = await depot.storeStream(part.read(), { isKept })
+    return { list: { chunks: [...chunks] }, sentBytes }
+  }
+  const { extents, content } = await part.read()
+  const { chunks, sentBytes } = await depot.storeStream(content, { chunkBytes: MEMORY_CHUNK_BYTES, isKept })
+  const memory = {
+    sizeBytes: part.sizeBytes,
+    chunkBytes: MEMORY_CHUNK_BYTES,
+    extents: extents.map(([offset, lengthBytes]): [number, number] => [offset, lengthBytes]),
+  }
+  return { list: { chunks: [...chunks], memory }, sentBytes }
+}
+
 /** The parts of a snapshot in the depot. Their content is read when it is needed. */
 export async function partsInDepot(depot: Depot, list: string): Promise<ArrivingPart[]> {
-  const { parts } = snapshotListSchema.parse(await depot.getList(list))
+  return arrivingParts(depot, snapshotListSchema.parse(await depot.getList(list)).parts)
+}
+
+export async function arrivingParts(depot: Depot, parts: SnapshotList['parts']): Promise<ArrivingPart[]> {
   return await Promise.all(
     parts.map(async ({ key, list: name }): Promise<ArrivingPart> => {
       const { chunks, memory } = partListSchema.parse(await depot.getList(name))

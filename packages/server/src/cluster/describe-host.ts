@@ -9,6 +9,7 @@ export interface DescribeHost {
   readonly id: string
   readonly dataDir: string
   readonly address: () => string
+  readonly ssh?: (() => HostDescription['ssh']) | undefined
   readonly isCordoned: () => boolean
   readonly sandboxes: Sandboxes
   readonly abilities: unknown
@@ -16,7 +17,7 @@ export interface DescribeHost {
 
 /** What this host says of itself. */
 export function describeHost(options: DescribeHost): () => HostDescription {
-  const { id, dataDir, address, isCordoned, sandboxes, abilities } = options
+  const { id, dataDir, address, ssh, isCordoned, sandboxes, abilities } = options
   const startedAt = new Date().toISOString()
   const instance = instanceOf(dataDir)
   return () => {
@@ -26,6 +27,7 @@ export function describeHost(options: DescribeHost): () => HostDescription {
       ...{
         id,
         address: address(),
+        ssh: ssh?.(),
         version: VERSION,
         startedAt,
         instance,

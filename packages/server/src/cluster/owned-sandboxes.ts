@@ -15,6 +15,7 @@ export interface OwnedSandboxesOptions {
 
 const RETRY_MS = 500
 const CLOSE_MS = 3_000
+const SEEN_MS = 1_000
 
 /**
  * The entries of this host in the directory. Writes of one sandbox happen one after the other, and a write that finds
@@ -52,6 +53,8 @@ export class OwnedSandboxes {
     const added = await directory.add(row.id, this.#entryOf(row, undefined))
     if (added === undefined) return
     this.#owned.set(row.id, added)
+    // The quota of its owner counts what other hosts have claimed at the same moment.
+    await settledWithin(directory.seen(added), SEEN_MS)
     if (row.name === undefined) return
     try {
       await this.claimName(row, row.name)

@@ -5,7 +5,7 @@ import { hasErrorCode, type SandboxId, type SnapshotId } from '@dormouse/contrac
 import type { PortablePart, SnapshotTransfer } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
-import { MEMORY_CHUNK_BYTES, type PartList, type SnapshotList, snapshotListSchema } from './depot-lists.ts'
+import { type SnapshotList, snapshotListSchema, storePart } from './depot-lists.ts'
 import type { OwnedSandboxes } from './owned-sandboxes.ts'
 
 export interface ReplicationOptions {
@@ -113,25 +113,9 @@ export class Replication {
     const base = listNameOf(part.key)
     const known = await depot.findRecent(base)
     if (known !== undefined) return known
-    return await depot.putList(base, await this.#store(part))
-  }
-
-  async #store(part: PortablePart): Promise<PartList> {
-    const { depot } = this.#options
-    if (part.kind === 'archive') {
-      const { chunks, sentBytes } = await depot.storeStream(part.read())
-      this.#sentBytes += sentBytes
-      return { chunks: [...chunks] }
-    }
-    const { extents, content } = await part.read()
-    const { chunks, sentBytes } = await depot.storeStream(content, { chunkBytes: MEMORY_CHUNK_BYTES })
+    const { list, sentBytes } = await storePart(depot, part)
     this.#sentBytes += sentBytes
-    const memory = {
-      sizeBytes: part.sizeBytes,
-      chunkBytes: MEMORY_CHUNK_BYTES,
-      extents: extents.map(([offset, lengthBytes]): [number, number] => [offset, lengthBytes]),
-    }
-    return { chunks: [...chunks], memory }
+    return await depot.putList(base, list)
   }
 }
 

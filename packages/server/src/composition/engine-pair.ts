@@ -117,8 +117,8 @@ export class EnginePair implements Engine {
     return this.#having(snapshotId).syncSnapshot(snapshotId)
   }
 
-  createVolume(volumeId: VolumeId): Promise<void> {
-    return this.#first.createVolume(volumeId)
+  createVolume(...args: Parameters<Engine['createVolume']>): ReturnType<Engine['createVolume']> {
+    return this.#first.createVolume(...args)
   }
 
   deleteVolume(volumeId: VolumeId): Promise<void> {
@@ -133,7 +133,11 @@ export class EnginePair implements Engine {
     return this.#first.measureVolume(volumeId, stopAt)
   }
 
-  cloneVolume(clone: Parameters<Engine['cloneVolume']>[0]): Promise<void> {
+  limitVolumes(limits: Parameters<Engine['limitVolumes']>[0]): ReturnType<Engine['limitVolumes']> {
+    return this.#first.limitVolumes(limits)
+  }
+
+  cloneVolume(clone: Parameters<Engine['cloneVolume']>[0]): ReturnType<Engine['cloneVolume']> {
     return this.#first.cloneVolume(clone)
   }
 

@@ -1,19 +1,19 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
-import type { Engine } from '@dormouse/engine'
+import type { Engine, SnapshotTransfer } from '@dormouse/engine'
 import type { Elsewhere } from '../api/services.ts'
-import type { Cluster } from '../cluster/cluster.ts'
+import type { Cluster, ClusterOptions } from '../cluster/cluster.ts'
 import { ClusterRows } from '../cluster/cluster-rows.ts'
 import { describeHost } from '../cluster/describe-host.ts'
 import { ListElsewhere } from '../cluster/list-elsewhere.ts'
 import type { Nodes } from '../cluster/nodes.ts'
+import { readClusterKey } from '../cluster/read-cluster-key.ts'
 import { localUrl } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import type { Closing } from '../host/closing.ts'
 import type { Log } from '../log.ts'
 import type { Sandboxes } from '../sandbox/sandboxes.ts'
-import { openDatabase } from '../store/database.ts'
+import { type Database, openDatabase } from '../store/database.ts'
 import { clusterMigrations } from '../store/migrations/index.ts'
 import type { OpenedSandboxes } from './open-sandboxes.ts'
 
@@ -29,6 +29,10 @@ export interface OpenedCluster {
   readonly member: Cluster
   readonly nodes: Nodes
   readonly elsewhere: Elsewhere
+  readonly rows: ClusterRows
+  /** cluster.db. */
+  readonly db: Database
+  readonly transfer: SnapshotTransfer
 }
 
 /** Joins the cluster. Only this loads the client of NATS. Pre: recovery has not run. */
@@ -51,7 +55,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
     }),
   )
   const rows = new ClusterRows(db)
-  const key = new ClusterKey(readKey(config, () => ClusterKey.create()))
+  const key = new ClusterKey(readClusterKey(config, () => ClusterKey.create()))
   const { servers, credentialsFile, caFile, replicas, leaseMs } = config.cluster
   const connection = await connectCluster({
     servers,
@@ -62,10 +66,11 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
     hostId: rows.hostId,
   })
   const { sandboxes } = opened.deps
-  const address = { url: config.cluster.address ?? '' }
+  const address: ClusterOptions['address'] = { url: config.cluster.address ?? '', ssh: undefined }
   const describe = describeHost({
     ...{ id: rows.hostId, dataDir: config.dataDir, sandboxes, abilities: await transfer.abilities() },
     address: () => address.url,
+    ssh: () => address.ssh,
     isCordoned: () => rows.isCordoned,
   })
   const cluster = closing.use(
@@ -77,7 +82,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
   )
   closing.use(await shareKeys(connection, opened.access, log))
   return {
-    member: cluster,
+    ...{ member: cluster, rows, db, transfer },
     nodes: new ClusterNodes({ cluster, sandboxes, transfer }),
     elsewhere: new ListElsewhere(cluster.directory, (id) => sandboxes.find(id) !== undefined),
   }
@@ -90,18 +95,4 @@ export function describeLone({ config, sandboxes }: { config: ServerConfig; sand
     address: () => localUrl(config, config.port),
     isCordoned: () => false,
   })
-}
-
-function readKey({ dataDir, cluster }: ServerConfig, create: () => Buffer): Buffer {
-  const path = cluster.keyFile ?? join(dataDir, 'cluster.key')
-  if (cluster.keyFile === undefined && !existsSync(path))
-    writeFileSync(path, `${create().toString('base64')}\n`, { mode: 0o600, flag: 'wx' })
-  try {
-    return Buffer.from(readFileSync(path, 'latin1').trim(), 'base64')
-  } catch (cause) {
-    throw new DormouseError('setup_failed', 'The key of the cluster cannot be read.', {
-      hint: 'Check `cluster.keyFile` and its permissions.',
-      cause,
-    })
-  }
 }

@@ -4,7 +4,7 @@ import type { EventFeed } from '../fleet/event-feed.ts'
 import type { Closing } from '../host/closing.ts'
 import { JobService } from '../jobs/job-service.ts'
 import type { RunService } from '../runs/run-service.ts'
-import { ScheduleService } from '../schedules/schedule-service.ts'
+import { type ScheduleCluster, ScheduleService } from '../schedules/schedule-service.ts'
 import { defaultNetwork, type OpenedSandboxes } from './open-sandboxes.ts'
 import type { Stores } from './open-stores.ts'
 
@@ -24,6 +24,8 @@ export interface OpenedJobs {
   start(): Promise<void>
   /** Begins nothing more. */
   stop(): void
+  /** Schedules are the cluster's. Call it before `start`. */
+  join(cluster: ScheduleCluster): void
 }
 
 /** Jobs, and schedules that start them. */
@@ -45,6 +47,7 @@ export function openJobs(options: OpenJobs, closing: Closing): OpenedJobs {
       await jobs.open()
       schedules.open()
     },
+    join: (cluster) => schedules.join(cluster),
     stop: () => {
       schedules.stop()
       jobs.stop()

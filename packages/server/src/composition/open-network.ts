@@ -10,6 +10,7 @@ import { NetworkService } from '../network/network-service.ts'
 import { openEgress } from '../network/open-egress.ts'
 import type { EntryOf } from '../network/record-entries.ts'
 import { DataWakes } from '../sandbox/data-wakes.ts'
+import type { RowsElsewhere } from '../sandbox/owner-quotas.ts'
 import type { Sandboxes } from '../sandbox/sandboxes.ts'
 import { secretsInUse } from '../sandbox/secrets-in-use.ts'
 import { openAuthority } from '../secrets/open-authority.ts'
@@ -23,6 +24,8 @@ export interface OpenNetwork {
   readonly engine: Engine
   readonly stores: Stores
   readonly sandboxes: Sandboxes
+  /** Sandboxes of other hosts of the cluster. */
+  readonly elsewhere: RowsElsewhere
   /** Writes ledger entries that belong to no transition. */
   readonly record: (entries: readonly EntryOf[]) => void
   readonly fence?: SharedArrayBuffer | undefined
@@ -31,7 +34,7 @@ export interface OpenNetwork {
 
 /** Opens secrets, then the network, whose gates put the values of secrets into requests. */
 export async function openNetwork(
-  { config, engine, stores, sandboxes, record, fence, log }: OpenNetwork,
+  { config, engine, stores, sandboxes, elsewhere, record, fence, log }: OpenNetwork,
   opened: Closing,
 ) {
   const { clock } = stores
@@ -41,7 +44,7 @@ export async function openNetwork(
   const secrets = new SecretService({
     rows: stores.secrets,
     values: SealedValues.open(join(config.dataDir, 'secrets.key')),
-    ...secretsInUse(sandboxes),
+    ...secretsInUse(sandboxes, elsewhere),
     now: clock.wallMs,
     log,
   })
@@ -65,7 +68,7 @@ export async function openNetwork(
       denials,
       failedLookups,
       secretsOf: (row) => secrets.secretsOf(row),
-      recordFailure: (id, detail) => record([{ id, entry: { event: 'failed', cause: 'network', detail } }]),
+      record: (id, entry) => record([{ id, entry }]),
       log,
     }),
   )

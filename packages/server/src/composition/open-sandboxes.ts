@@ -52,7 +52,11 @@ export async function openSandboxes(options: OpenSandboxes, opened: Closing) {
   const { space, quotas, ceilings } = limits
   const record = (entries: readonly EntryOf[]) =>
     recordEntries({ db, ledger, log, clock }, (id) => sandboxes.find(id)?.isDeleted === false, entries)
-  const network = await openNetwork({ config, engine, stores, sandboxes, record, fence, log }, opened)
+  const elsewhere = (owner: string) => quotas.elsewhere?.(owner) ?? []
+  const network = await openNetwork(
+    { config, engine, stores, sandboxes, elsewhere, record, fence, log },
+    opened,
+  )
   const volumes = openVolumes(options, { sandboxes, quotas, ceilings, access })
   const freeSpace = new FreeSpaceWatch({
     reserve: { bytes: config.minFreeDiskBytes, files: config.minFreeFiles },

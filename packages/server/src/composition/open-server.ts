@@ -41,6 +41,7 @@ import { openJobs } from './open-jobs.ts'
 import { defaultNetwork, type OpenedSandboxes, openSandboxes } from './open-sandboxes.ts'
 import { openStores, type Stores } from './open-stores.ts'
 import { openWatches } from './open-watches.ts'
+import type { SharedServices, ShareState } from './share-state.ts'
 
 export interface OpenServer {
   readonly config: ServerConfig
@@ -61,6 +62,7 @@ export interface ServerCore extends AsyncDisposable {
   readonly recovery: Recovery
   /** Undefined outside a cluster. */
   readonly cluster: OpenedCluster['member'] | undefined
+  readonly shared: Pick<SharedServices, 'flush' | 'askOthers' | 'ssh'> | undefined
   /** Builds the templates that every key may use, in the background of a server that serves. */
   buildBuiltIns(signal: AbortSignal): Promise<void>
   /** Puts all sandboxes to standby, as many as there is time for. No sandbox is created from now on. */
@@ -100,6 +102,8 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   const recovery = await recover(deps)
   if (cluster !== undefined) deps.listeners.push(cluster.member.listener)
   cluster?.member.start()
+  const shared = cluster && (await openShared({ options, stores, opened, cluster, ssh, ...above }, closing))
+  if (shared !== undefined) work.join(shared.schedules)
   await templates.open()
   await volumes.open()
   await deployments.open()
@@ -109,10 +113,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   others.webhooks.open()
   const scrub = openWatches({ config, stores, opened }, closing)
   return {
-    sandboxes,
-    access,
-    ssh,
-    recovery,
+    ...{ sandboxes, access, ssh, recovery, shared },
     cluster: cluster?.member,
     e2b: { records: stores.e2b, items: stores.e2bItems },
     services: {
@@ -120,6 +121,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
       ...{ jobs: work.jobs, schedules: work.schedules },
       nodes: cluster?.nodes ?? loneNode(describeLone({ config, sandboxes: deps.sandboxes })),
       elsewhere: cluster?.elsewhere,
+      ...(shared && { usage: shared.usage }),
       sessions: new Sessions({ rows: stores.sessions, access, nowMs: stores.clock.wallMs }),
       ...defaults,
     },
@@ -136,6 +138,21 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     },
     [Symbol.asyncDispose]: () => closing[Symbol.asyncDispose](),
   }
+}
+
+/** Only a host of a cluster loads this. */
+async function openShared(
+  parts: { options: OpenServer; cluster: OpenedCluster } & Omit<
+    ShareState,
+    'config' | 'log' | 'cluster' | 'rows' | 'clusterDb' | 'transfer'
+  >,
+  closing: Closing,
+): Promise<SharedServices> {
+  const { options, cluster, ...rest } = parts
+  const { shareState } = await import('./share-state.ts')
+  const { config, log } = options
+  const { member, rows, db: clusterDb, transfer } = cluster
+  return await shareState({ ...rest, config, log, cluster: member, rows, clusterDb, transfer }, closing)
 }
 
 /** Memory of a deadline that has passed: nothing goes out before the host has its lease. */
@@ -232,6 +249,7 @@ function openAbove(
     openTemplates({
       ...{ snapshots, builder, config, log, catalog: stores.templates, sandboxes: service },
       requireQuota: (owner, memoryBytes) => quotas.requireNew(owner, memoryBytes),
+      elsewhere: (owner) => quotas.elsewhere?.(owner) ?? [],
       checkNetwork: (policy) => network.check(policy),
       dropSnapshot: (id) => dropSnapshot(deps, id),
       now: clock.wallMs,

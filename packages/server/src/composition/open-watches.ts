@@ -30,7 +30,11 @@ export function openWatches({ config, stores, opened }: OpenWatches, closing: Cl
     rows: stores.volumes,
     engine,
     inUse: () => [...writableVolumes(sandboxes), ...volumes.written.take()],
-    limitsOf: (row) => volumes.limitsOf(row),
+    limitsOf: (row) => volumes.watchedLimitsOf(row),
+    onMeasured: (row) =>
+      void volumes
+        .keepHard(row)
+        .catch((err: unknown) => log.warn({ err }, 'the limit of a volume was not set')),
   })
   listeners.push(unmeasured.listener)
   const disk = closing.use(

@@ -133,6 +133,8 @@ async function serve(
     origins: config.cors.origins,
     moreRoutes: [mcp.routes, pageRoutes()],
     cluster: core.cluster,
+    beforeAnswer: core.shared?.flush,
+    askOthers: core.shared?.askOthers,
   })
   openE2b(app, services, core.e2b)
   try {
@@ -140,7 +142,11 @@ async function serve(
     await core.cluster?.announce(config.cluster.address ?? url)
     await mcp.open(app, url)
     const { sandboxes } = core.services
-    ssh = await openSsh({ config, service: core.ssh, access: core.access, sandboxes, hostPaths, log })
+    ssh = await openSsh({
+      ...{ config, service: core.ssh, access: core.access, sandboxes, hostPaths, log },
+      cluster: core.shared?.ssh,
+    })
+    await core.cluster?.announceSsh(ssh.hop)
     const { dataDir } = config
     const isNewInCluster = core.cluster?.isNew === true
     onReady({ url, ssh, apiKey: prepareClient({ access: core.access, dataDir, url, isNewInCluster }) })

@@ -48,7 +48,7 @@ describe('loadConfig', () => {
         proxy: undefined,
       },
     })
-    expect(load()).toMatchObject({ host: '127.0.0.1', port: 7070, idleTimeoutMs: 15_000, restoresAtOnce: 4 })
+    expect(load()).toMatchObject({ host: '127.0.0.1', port: 7070, idleTimeoutMs: 15_000, restoresAtOnce: 8 })
     expect(load()).toMatchObject({ minFreeMemoryBytes: 858_993_459, minFreeDiskBytes: 10 * GIB })
   })
 
@@ -263,7 +263,7 @@ describe('defaultSettings', () => {
     expect(
       defaultSettings({ cpus: 1, memoryBytes: GIB, diskBytes: 8 * GIB, files: 500_000, pids: 32_768 }),
     ).toMatchObject({
-      restoresAtOnce: 1,
+      restoresAtOnce: 2,
       minFreeMemoryBytes: 256 * 1024 ** 2,
       minFreeDiskBytes: GIB,
     })

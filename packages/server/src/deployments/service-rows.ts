@@ -123,6 +123,13 @@ export class ServiceRows {
     }
   }
 
+  /** All services, for the other hosts of the cluster. */
+  placed(): { id: string; owner: string; name: string }[] {
+    return this.#db
+      .prepare<[], { id: string; owner: string; name: string }>('SELECT id, owner, name FROM services')
+      .all()
+  }
+
   put({ id, state, current, settings }: ServiceRow): void {
     this.#db
       .prepare<[string, number | null, string, string]>(

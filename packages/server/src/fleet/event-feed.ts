@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { onAbort } from '@dormouse/async'
 import type { SandboxId } from '@dormouse/contracts'
 import type { ServerEventAnswer } from '@dormouse/contracts/http'
@@ -12,6 +13,10 @@ const SEQ_PER_MS = 1000
 const WRITE_AFTER_MS = 100
 /** What is larger is kept without its data. */
 const DATA_MAX_CHARACTERS = 64 * 1024
+
+/** How far, and for how long, another host may be ahead. */
+const AHEAD_MAX = 100_000
+const AHEAD_WAIT_MS = 2_000
 
 type EventType = Exclude<ServerEventAnswer['type'], 'gap'>
 
@@ -39,6 +44,17 @@ export interface FollowEvents {
   readonly signal: AbortSignal
 }
 
+/** Where the events of all hosts of a cluster go, and come back from in one order. */
+export interface EventRelay {
+  /** Sends events of this host, in this order. `restart`: events before it may be missing. */
+  send(events: readonly RelayedEvent[]): Promise<void>
+}
+
+/** An event as it travels between hosts. */
+export interface RelayedEvent extends Omit<StoredEvent, 'seq' | 'type'> {
+  readonly type: StoredEvent['type'] | 'restart'
+}
+
 /** Where events are kept over restarts. */
 export interface EventHistory {
   readonly rows: EventRows
@@ -59,6 +75,9 @@ export class EventFeed implements Disposable {
   #events: KeptEvent[] = []
   #lastSeq: number
   #waiters: (() => void)[] = []
+  #relay: EventRelay | undefined
+  #outgoing: KeptEvent[] = []
+  #sending: Promise<void> | undefined
 
   constructor(nowMs: () => number, history?: EventHistory) {
     this.#nowMs = nowMs
@@ -99,11 +118,39 @@ export class EventFeed implements Disposable {
     }
   }
 
+  /** From now on events come from `receive`, in the order of the cluster, after `beforeSeq`. */
+  join(relay: EventRelay, place: { baseSeq: number; beforeSeq: number; lastSeq: number }): void {
+    this.write()
+    this.#history?.rows.keepBetween(place)
+    this.#relay = relay
+    this.#events = []
+    this.#lastSeq = place.beforeSeq
+    const restart = { type: 'restart', seq: 0, atMs: this.#nowMs(), owner: undefined } as const
+    this.#outgoing.push({ ...restart, data: () => ({}) })
+    this.#sending ??= this.#send()
+  }
+
+  /** An event of the cluster. `isMine`: this host has published it, keeps it, and sends it to webhooks. */
+  receive(seq: number, { sandboxId, data, ...event }: RelayedEvent, isMine: boolean): void {
+    if (seq <= this.#lastSeq) return
+    this.#lastSeq = seq
+    const isWritten = isMine && this.#history?.rows.has(seq) === false
+    this.#keep({ ...event, seq, ...(sandboxId && { sandboxId }), data: () => data }, isWritten)
+  }
+
   publish(event: NewEvent): void {
+    if (this.#relay !== undefined) {
+      this.#outgoing.push({ ...event, seq: 0, atMs: this.#nowMs() })
+      this.#sending ??= this.#send()
+      return
+    }
     this.#lastSeq += 1
-    const kept = { ...event, seq: this.#lastSeq, atMs: this.#nowMs() }
+    this.#keep({ ...event, seq: this.#lastSeq, atMs: this.#nowMs() }, true)
+  }
+
+  #keep(kept: KeptEvent, isWritten: boolean): void {
     this.#events.push(kept)
-    if (this.#history?.rows.isKept(event.type) === true) {
+    if (isWritten && this.#history?.rows.isKept(kept.type) === true) {
       this.#unwritten.push(kept)
       this.#writing ??= setTimeout(() => this.write(), WRITE_AFTER_MS).unref()
     }
@@ -112,9 +159,29 @@ export class EventFeed implements Disposable {
     for (const wake of this.#waiters.splice(0)) wake()
   }
 
+  /** After the work of this turn: publishing happens during wakes. */
+  async #send(): Promise<void> {
+    await nextTurn()
+    while (this.#outgoing.length > 0) {
+      const batch = this.#outgoing.splice(0)
+      const newest = newestChanges(batch)
+      const events = batch.flatMap((event) => {
+        const isOld = event.type === 'sandbox.changed' && newest.get(event.sandboxId) !== event
+        const data = isOld ? undefined : event.data()
+        const { type, owner, sandboxId, atMs } = event
+        return data === undefined ? [] : [{ type, owner, sandboxId, atMs, data }]
+      })
+      await this.#relay?.send(events)
+    }
+    this.#sending = undefined
+  }
+
   /** Ends with `signal`. A reader whose place is gone, or that begins, first gets a `gap`. */
   async *follow({ after, caller, sandboxId, signal }: FollowEvents): AsyncGenerator<ServerEventAnswer> {
     let seen = after ?? -1
+    // Another host may have sent the reader an event that this one has not heard of yet.
+    if (this.#relay !== undefined && seen > this.#lastSeq && seen < this.#lastSeq + AHEAD_MAX)
+      await this.#reaches(seen, signal)
     while (!signal.aborted) {
       if (!this.#has(seen)) {
         seen = this.#lastSeq
@@ -130,7 +197,7 @@ export class EventFeed implements Disposable {
           yield { seq: seen, type: 'gap', at: this.#iso(event.atMs), data: {} }
           continue
         }
-        if (event.type === 'sandbox.changed' && newest.get(event.sandboxId) !== event.seq) continue
+        if (event.type === 'sandbox.changed' && newest.get(event.sandboxId) !== event) continue
         if (!caller.isAdmin && event.owner !== undefined && event.owner !== caller.keyId) continue
         if (sandboxId !== undefined && event.sandboxId !== sandboxId) continue
         const data = event.data()
@@ -165,6 +232,11 @@ export class EventFeed implements Disposable {
     })
   }
 
+  async #reaches(seq: number, signal: AbortSignal): Promise<void> {
+    const late = AbortSignal.any([signal, AbortSignal.timeout(AHEAD_WAIT_MS)])
+    while (seq > this.#lastSeq && !late.aborted) await this.#next(late)
+  }
+
   #iso(ms: number): string {
     return new Date(ms).toISOString()
   }
@@ -178,8 +250,7 @@ function toStored({ type, data, owner, sandboxId, seq, atMs }: KeptEvent): Store
 }
 
 /** A reader needs only the last change of each sandbox. */
-function newestChanges(events: readonly KeptEvent[]): Map<string | undefined, number> {
-  const newest = new Map<string | undefined, number>()
-  for (const { type, sandboxId, seq } of events) if (type === 'sandbox.changed') newest.set(sandboxId, seq)
-  return newest
+function newestChanges(events: readonly KeptEvent[]): Map<string | undefined, KeptEvent> {
+  const changes = events.filter(({ type }) => type === 'sandbox.changed')
+  return new Map(changes.map((event) => [event.sandboxId, event]))
 }

@@ -49,6 +49,15 @@ export class EventRows {
     })
   }
 
+  has(seq: number): boolean {
+    return this.#db.prepare<[number], object>('SELECT 1 FROM events WHERE seq = ?').get(seq) !== undefined
+  }
+
+  /** Forgets events of another order: those of a server before it joined its cluster. */
+  keepBetween({ baseSeq, lastSeq }: { baseSeq: number; lastSeq: number }): void {
+    this.#db.prepare<[number, number]>('DELETE FROM events WHERE seq <= ? OR seq > ?').run(baseSeq, lastSeq)
+  }
+
   /** The newest, oldest first. */
   newest(limit: number): StoredEvent[] {
     return this.#db

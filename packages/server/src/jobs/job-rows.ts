@@ -162,6 +162,14 @@ export class JobRows {
     return { ...page, items: page.items.map(toRow) }
   }
 
+  /** All jobs, for the other hosts of the cluster. */
+  placed(): { id: string; owner: string; name: undefined }[] {
+    return this.#db
+      .prepare<[], { id: string; owner: string }>("SELECT id, owner FROM jobs WHERE state <> 'starting'")
+      .all()
+      .map((row) => ({ ...row, name: undefined }))
+  }
+
   /** Jobs that have not ended. */
   live(): JobRow[] {
     return this.#db

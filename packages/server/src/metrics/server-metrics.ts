@@ -23,6 +23,12 @@ export interface ServerMetricsOptions {
   readonly freeDiskBytes: () => Promise<number>
 }
 
+export interface ClusterNumbers {
+  readonly nodes: ReadonlyMap<string, number>
+  readonly sandboxes: ReadonlyMap<string, number>
+  readonly unreplicated: number
+}
+
 /** Numbers of the whole host for Prometheus. No ids and no names: any key may read them. */
 export class ServerMetrics implements Metrics {
   readonly #registry = new Registry()
@@ -56,6 +62,22 @@ export class ServerMetrics implements Metrics {
     addNetworkMetrics(readings, options)
     addScrubMetrics(readings, options)
     addHostMetrics(readings, options)
+  }
+
+  /** Numbers of the whole cluster, the same on every host. */
+  addCluster(read: () => ClusterNumbers): void {
+    const readings = new Readings(this.#registry)
+    const labelled = (name: string, help: string, of: (all: ClusterNumbers) => ReadonlyMap<string, number>) =>
+      readings.labelled(Gauge, { name, help, labelNames: ['state'] }, () =>
+        [...of(read())].map(([state, value]) => ({ labels: { state }, value })),
+      )
+    labelled('dormouse_cluster_nodes', 'Hosts of the cluster by state.', ({ nodes }) => nodes)
+    labelled('dormouse_cluster_sandboxes', 'Sandboxes of all hosts by state.', (all) => all.sandboxes)
+    readings.gauge(
+      'dormouse_cluster_unreplicated_sandboxes',
+      'Sleeping sandboxes whose newest snapshot is on one host only.',
+      () => read().unreplicated,
+    )
   }
 
   get contentType(): string {

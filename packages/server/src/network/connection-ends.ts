@@ -3,15 +3,14 @@ import type { Egress, OpenEnd, ParkedEnd } from '@dormouse/egress'
 import type { Burrow } from '@dormouse/engine'
 import type { IncomingConnections } from './incoming-connections.ts'
 
+type EgressEnds = Pick<Egress, 'park' | 'unpark' | 'resume' | 'endParked' | 'listOpen'>
+
 /** This process's ends of the connections of sandboxes: those of the gate, which egress has, and those to ports. */
 export class ConnectionEnds {
-  readonly #egress: Pick<Egress, 'park' | 'unpark' | 'resume' | 'endParked'>
+  readonly #egress: EgressEnds
   readonly #incoming: IncomingConnections
 
-  constructor(
-    egress: Pick<Egress, 'park' | 'unpark' | 'resume' | 'endParked'>,
-    incoming: IncomingConnections,
-  ) {
+  constructor(egress: EgressEnds, incoming: IncomingConnections) {
     this.#egress = egress
     this.#incoming = incoming
   }
@@ -32,6 +31,11 @@ export class ConnectionEnds {
       id,
       ends.filter((end) => end.id > 0),
     )
+  }
+
+  /** What the connections connect to that are open and not parked. */
+  async listOpen(id: SandboxId): Promise<readonly string[]> {
+    return [...(await this.#egress.listOpen(id)), ...this.#incoming.listOpen(id)]
   }
 
   async endParked(id: SandboxId): Promise<void> {

@@ -53,6 +53,10 @@ export class IncomingConnections {
     return found.parked.park([...found.open].filter(({ connection }) => connection.outlives === true))
   }
 
+  listOpen(id: SandboxId): readonly string[] {
+    return [...(this.#sandboxes.get(id)?.open ?? [])].filter(({ isParked }) => !isParked).map(({ to }) => to)
+  }
+
   unpark(id: SandboxId): void {
     this.#sandboxes.get(id)?.parked.unpark()
   }
@@ -69,10 +73,13 @@ export class IncomingConnections {
     this.#endWhere(id, ({ isParked }) => isParked)
   }
 
-  /** The burrow is gone, and with it every connection that is not parked. */
-  leaveBurrow(id: SandboxId, burrow: Burrow): void {
+  /** The burrow is gone, and with it every connection that is not parked. Returns what those connected to. */
+  leaveBurrow(id: SandboxId, burrow: Burrow): readonly string[] {
     this.#sandboxes.get(id)?.parked.leaveBurrow()
-    this.#endWhere(id, (kept) => kept.burrow === burrow && !kept.isParked)
+    const isLost = (kept: KeptIncoming) => kept.burrow === burrow && !kept.isParked
+    const lost = [...(this.#sandboxes.get(id)?.open ?? [])].filter(isLost).map(({ to }) => to)
+    this.#endWhere(id, isLost)
+    return lost
   }
 
   forget(id: SandboxId): void {
@@ -98,11 +105,13 @@ function isSocket(connection: PortConnection): connection is PortConnection & So
 
 class KeptIncoming implements KeepableConnection {
   readonly connection: PortConnection & Socket
+  readonly to: string
   burrow: Burrow
 
   constructor(connection: PortConnection & Socket, burrow: Burrow) {
     this.connection = connection
     this.burrow = burrow
+    this.to = `from a client to port ${connection.remotePort}`
   }
 
   get client(): Socket {

@@ -28,6 +28,8 @@ const egressControl: EgressControl = {
   unpark: async () => {},
   resume: async () => {},
   endParked: async () => {},
+  listOpen: async () => [],
+  onLost: () => {},
   forget: () => void done.push('forget'),
   check: () => {},
   reportDenials: async () => {},
@@ -44,7 +46,7 @@ function service(egress?: EgressControl) {
   return new NetworkService({
     ...{ egress, denials, log, secretsOf: () => [] },
     failedLookups: new FailedLookupHistory({ wallMs: Date.now }),
-    recordFailure: (_id, detail) => void failures.push(detail),
+    record: (_id, { detail = '' }) => void failures.push(detail),
   })
 }
 

@@ -18,11 +18,13 @@ import type {
   ParkedConnections as SavedConnections,
 } from '@dormouse/engine'
 import type { Log } from '../log.ts'
+import type { NewLedgerEntry } from '../store/ledger-rows.ts'
 import type { NetworkPolicy, SandboxRow } from '../store/sandbox-rows.ts'
 import { ConnectionEnds } from './connection-ends.ts'
 import type { DenialHistory } from './denial-history.ts'
 import type { FailedLookupHistory } from './failed-lookup-history.ts'
 import { IncomingConnections } from './incoming-connections.ts'
+import { LostConnections } from './lost-connections.ts'
 import { ParkedConnections } from './parked-connections.ts'
 
 /** What this service uses of egress. */
@@ -39,6 +41,8 @@ export type EgressControl = Pick<
   | 'unpark'
   | 'resume'
   | 'endParked'
+  | 'listOpen'
+  | 'onLost'
 >
 
 export interface NetworkServiceOptions {
@@ -50,8 +54,8 @@ export interface NetworkServiceOptions {
   readonly failedLookups: FailedLookupHistory
   /** The secrets of a sandbox, with their values. */
   readonly secretsOf: (row: SandboxRow) => readonly EdgeSecret[]
-  /** Records in the ledger of a sandbox that it has no network. */
-  readonly recordFailure: (id: SandboxId, detail: string) => void
+  /** Writes into the ledger of a sandbox what belongs to no transition. */
+  readonly record: (id: SandboxId, entry: NewLedgerEntry) => void
   readonly log: Log
 }
 
@@ -88,6 +92,9 @@ export class NetworkService implements Disposable {
   /** Calls to egress happen one at a time for each sandbox, in order. */
   readonly #locks = new KeyedMutex()
   readonly #incoming: IncomingConnections
+  readonly #lost: LostConnections
+  /** Sandboxes whose last burrow was replaced while it was alive. */
+  readonly #rollsBack = new Set<SandboxId>()
   readonly #parked: ParkedConnections | undefined
   #deletedTotal = NOTHING
 
@@ -95,7 +102,10 @@ export class NetworkService implements Disposable {
     this.#options = options
     const { egress, endAddon, log } = options
     this.#incoming = new IncomingConnections(egress && endAddon)
-    this.#parked = egress && new ParkedConnections({ ends: new ConnectionEnds(egress, this.#incoming), log })
+    this.#lost = new LostConnections(options)
+    const ends = egress && new ConnectionEnds(egress, this.#incoming)
+    this.#parked = ends && new ParkedConnections({ ends, lost: this.#lost, log })
+    egress?.onLost((id, to) => isSandboxId(id) && this.#addRollback(id, to))
   }
 
   /** Closes every gate. */
@@ -120,6 +130,8 @@ export class NetworkService implements Disposable {
       ...{ burrow, keeper: this.#keeperOf(sandbox), wasAwake: isAwake(sandbox) },
       ...{ gate: undefined, isAttached: false, problem: undefined },
     }
+    // At a rollback the earlier burrow ends when this one counts. Connections cannot move to it.
+    if (this.#gates.has(sandbox.id)) this.#rollsBack.add(sandbox.id)
     this.#gates.set(sandbox.id, entry)
     if (egress === undefined) {
       entry.problem = NOT_HERE
@@ -183,6 +195,21 @@ export class NetworkService implements Disposable {
     return this.#parked?.describe(id)
   }
 
+  /** A snapshot was taken for copies. The sandbox itself may continue already. */
+  copied(id: SandboxId, snapshotId: SnapshotId, connections: SavedConnections | undefined): void {
+    this.#parked?.remember(id, snapshotId, connections ?? [])
+  }
+
+  /** A copy of a snapshot of `parent` began: the connections in it are its parent's. */
+  forked(id: SandboxId, parent: SandboxId, snapshotId: SnapshotId): void {
+    this.#lost.add(id, 'fork', this.#lost.inSnapshot(parent, snapshotId))
+  }
+
+  /** Connections that the sandbox has lost since it last left a burrow, in a sentence. */
+  lossOf(id: SandboxId): string | undefined {
+    return this.#lost.describe(id)
+  }
+
   /** A connection to a port of an awake sandbox outlives its sleeps from now on, as far as its policy allows. */
   keep(id: SandboxId, connection: PortConnection): void {
     const burrow = this.#gates.get(id)?.burrow
@@ -204,15 +231,22 @@ export class NetworkService implements Disposable {
     entry.gate = undefined
     entry.problem = explain(error)
     this.#options.log.error({ sandboxId: id, err: error }, 'the gate of a sandbox could not be opened')
-    this.#options.recordFailure(id, entry.problem)
+    this.#options.record(id, { event: 'failed', cause: 'network', detail: entry.problem })
   }
 
   #end(id: SandboxId, entry: BurrowGate): void {
     entry.gate?.close()
-    this.#incoming.leaveBurrow(id, entry.burrow)
-    if (this.#gates.get(id) !== entry) return
+    const isCurrent = this.#gates.get(id) === entry
+    if (isCurrent) this.#rollsBack.delete(id)
+    this.#addRollback(id, this.#incoming.leaveBurrow(id, entry.burrow))
+    if (!isCurrent) return
     this.#gates.delete(id)
     this.#detach(id)
+  }
+
+  /** A sleep names its losses when it is saved; sandboxes that are deleted or died need none. */
+  #addRollback(id: SandboxId, to: readonly string[]): void {
+    if (this.#rollsBack.has(id)) this.#lost.add(id, 'rollback', to)
   }
 
   #detach(id: SandboxId): void {
@@ -282,8 +316,10 @@ export class NetworkService implements Disposable {
     this.#deletedTotal = plus(this.#deletedTotal, this.counters(id))
     this.#options.denials.forget(id)
     this.#options.failedLookups.forget(id)
-    this.#parked?.forget(id)
+    this.#parked?.delete(id)
     this.#incoming.forget(id)
+    this.#lost.forget(id)
+    this.#rollsBack.delete(id)
     // Cannot reject: `forget` only posts a message.
     void this.#locks.run(id, () => this.#options.egress?.forget(id))
   }

@@ -2,15 +2,19 @@ import type { SandboxId, SnapshotId } from '@dormouse/contracts'
 import type { Burrow, GateKeeper, ParkedConnections as SavedConnections } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { ConnectionEnds } from './connection-ends.ts'
+import type { LostConnections } from './lost-connections.ts'
 
 export interface ParkedConnectionsOptions {
   readonly ends: ConnectionEnds
+  readonly lost: LostConnections
   readonly log: Log
 }
 
 interface Parked {
   readonly expiry: NodeJS.Timeout
   readonly expiresAtMs: number
+  /** What they connect to, by the number of their end. */
+  readonly to: ReadonlyMap<number, string>
   saved: { readonly snapshotId: SnapshotId; readonly connections: SavedConnections } | undefined
 }
 
@@ -21,6 +25,10 @@ interface Parked {
 export class ParkedConnections implements Disposable {
   readonly #options: ParkedConnectionsOptions
   readonly #parked = new Map<SandboxId, Parked>()
+  /** What the ends that were parked last connect to. A fork is recorded after its parent continues. */
+  readonly #lastParked = new Map<SandboxId, ReadonlyMap<number, string>>()
+  /** Those that could not be parked then. They end with their burrow. */
+  readonly #unkept = new Map<SandboxId, readonly string[]>()
 
   constructor(options: ParkedConnectionsOptions) {
     this.#options = options
@@ -36,15 +44,26 @@ export class ParkedConnections implements Disposable {
     return {
       park: async () => {
         const keptMs = keepAsleepMs()
-        if (keptMs === 0) return []
+        if (keptMs === 0) {
+          this.#unkept.set(id, await all.listOpen(id))
+          return []
+        }
         // A frozen sandbox that is saved once more: its connections fit the earlier snapshot only.
-        if (this.#parked.has(id)) await all.endParked(id)
+        const earlier = this.#parked.get(id)
+        if (earlier !== undefined) {
+          await all.endParked(id)
+          this.#options.lost.add(id, 'sleep', [...earlier.to.values()])
+        }
         this.forget(id)
         const ends = await all.park(id)
-        if (ends.length > 0) this.#parked.set(id, { ...this.#expireAfter(id, keptMs), saved: undefined })
+        const to = new Map(ends.map((end) => [end.id, end.to]))
+        this.#lastParked.set(id, to)
+        this.#unkept.set(id, await all.listOpen(id))
+        if (to.size > 0) this.#parked.set(id, { ...this.#expireAfter(id, keptMs), to, saved: undefined })
         return ends
       },
       unpark: async () => {
+        this.#unkept.delete(id)
         if (!this.#parked.has(id)) return
         await all.unpark(id)
         this.forget(id)
@@ -56,6 +75,16 @@ export class ParkedConnections implements Disposable {
   save(id: SandboxId, snapshotId: SnapshotId, connections: SavedConnections): void {
     const parked = this.#parked.get(id)
     if (parked !== undefined) parked.saved = { snapshotId, connections }
+    this.remember(id, snapshotId, connections)
+  }
+
+  /** The snapshot contains these connections; copies of it lose them. Those that were not kept end now. */
+  remember(id: SandboxId, snapshotId: SnapshotId, connections: SavedConnections): void {
+    const kept = connections.flatMap((each) => this.#lastParked.get(id)?.get(each.id) ?? [])
+    this.#lastParked.delete(id)
+    this.#options.lost.saved(id, snapshotId, kept)
+    this.#options.lost.add(id, 'sleep', this.#unkept.get(id) ?? [])
+    this.#unkept.delete(id)
   }
 
   /** What can continue in a burrow that is restored from this snapshot. */
@@ -75,9 +104,25 @@ export class ParkedConnections implements Disposable {
   /** The sandbox is awake in this burrow: its connections continue there, or end. */
   async resume(id: SandboxId, burrow: Burrow): Promise<void> {
     const ends = burrow.takeEnds()
-    if (ends.length === 0 && !this.#parked.has(id)) return
+    const parked = this.#parked.get(id)
+    if (ends.length === 0 && parked === undefined) return
+    const continued = new Set(ends.map((end) => end.id))
+    // Those that are not in the snapshot were closed by the program inside.
+    const lost = (parked?.saved?.connections ?? []).filter((end) => !continued.has(end.id))
+    this.#options.lost.add(
+      id,
+      'wake',
+      lost.flatMap((end) => parked?.to.get(end.id) ?? []),
+    )
     this.forget(id)
     await this.#options.ends.resume(id, burrow, ends)
+  }
+
+  /** The sandbox was deleted. */
+  delete(id: SandboxId): void {
+    this.forget(id)
+    this.#lastParked.delete(id)
+    this.#unkept.delete(id)
   }
 
   forget(id: SandboxId): void {
@@ -87,6 +132,7 @@ export class ParkedConnections implements Disposable {
 
   #expireAfter(id: SandboxId, keptMs: number): Pick<Parked, 'expiry' | 'expiresAtMs'> {
     const expire = () => {
+      this.#options.lost.add(id, 'expired', [...(this.#parked.get(id)?.to.values() ?? [])])
       this.#parked.delete(id)
       this.#options.ends
         .endParked(id)

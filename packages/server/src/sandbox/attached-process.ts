@@ -76,21 +76,28 @@ export class AttachedProcess implements Disposable {
 
   /** Can be read once. Leaving the loop disconnects. */
   async *output(): AsyncGenerator<ProcessOutput> {
-    for (;;) {
-      const connection = this.#connection
-      try {
-        if (connection === undefined) throw new DormouseError('cancelled', 'The process is disconnected.')
-        for await (const piece of connection.output) {
-          this.#receivedBytes += piece.data.byteLength
-          this.#attachment.received()
-          yield piece
+    try {
+      while (this.#exit === undefined) {
+        try {
+          yield* this.#outputOfConnection()
+        } catch (error) {
+          await this.#continueAfter(error)
         }
-        this.#exit = await connection.exit
-        return
-      } catch (error) {
-        await this.#continueAfter(error)
       }
+    } finally {
+      this[Symbol.dispose]()
     }
+  }
+
+  async *#outputOfConnection(): AsyncGenerator<ProcessOutput> {
+    const connection = this.#connection
+    if (connection === undefined) throw new DormouseError('cancelled', 'The process is disconnected.')
+    for await (const piece of connection.output) {
+      this.#receivedBytes += piece.data.byteLength
+      this.#attachment.received()
+      yield piece
+    }
+    this.#exit = await connection.exit
   }
 
   /** Resolves when the bytes are on their way. The bytes wake the sandbox. */

@@ -25,9 +25,14 @@ export interface OwnerQuotasOptions {
 /** States in which a sandbox has memory, or may have it again in a moment. */
 const IN_MEMORY: ReadonlySet<SandboxState> = new Set(['creating', 'resuming', 'running', 'suspending'])
 
+/** The sandboxes of other hosts of the cluster. */
+export type RowsElsewhere = (owner: string) => Iterable<SandboxRow>
+
 /** Compares what the sandboxes of one key use together with the quota of the key. All methods throw `limit_reached`. */
 export class OwnerQuotas {
   readonly #options: OwnerQuotasOptions
+  /** Undefined outside a cluster. */
+  elsewhere: RowsElsewhere | undefined
   readonly #held = new Set<{ readonly owner: string; readonly count: number; readonly memoryBytes: number }>()
 
   constructor(options: OwnerQuotasOptions) {
@@ -47,6 +52,19 @@ export class OwnerQuotas {
       memoryBytes: count * memoryBytes,
       diskBytes: count,
     })
+  }
+
+  /** The same for a sandbox that is counted already: another host may have made one at the same moment. */
+  requireStill({ owner, limits }: SandboxRow): void {
+    const wanted = { sandboxes: 1, running: 1, memoryBytes: limits.memoryBytes }
+    const before = () => {
+      const { sandboxes, running, memoryBytes, diskBytes } = this.#usedBy(owner)
+      return {
+        ...{ sandboxes: sandboxes - 1, running: running - 1, diskBytes },
+        memoryBytes: memoryBytes - limits.memoryBytes,
+      }
+    }
+    this.#options.checkQuota(owner, before, wanted)
   }
 
   /** Counts the children of a fork until they are known: of two forks at once, the second must see the first. */
@@ -87,6 +105,13 @@ export class OwnerQuotas {
       used.running += 1
       // A change under way may succeed or fail: the larger of both limits counts.
       used.memoryBytes += Math.max(row.limits.memoryBytes, effectiveRow.limits.memoryBytes)
+    }
+    for (const { state, limits, diskBytes } of this.elsewhere?.(owner) ?? []) {
+      used.sandboxes += 1
+      used.diskBytes += diskBytes ?? 0
+      if (!IN_MEMORY.has(state)) continue
+      used.running += 1
+      used.memoryBytes += limits.memoryBytes
     }
     for (const held of this.#held) {
       if (held.owner !== owner) continue

@@ -1,4 +1,4 @@
-import type { Isolation, SandboxId } from '@dormouse/contracts'
+import type { Isolation, SandboxId, SnapshotId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import type { ServerClock } from '../clock/server-clock.ts'
@@ -46,6 +46,9 @@ export interface SandboxDependencies {
     | 'keep'
     | 'saved'
     | 'connectionsIn'
+    | 'copied'
+    | 'forked'
+    | 'lossOf'
     | 'thawed'
     | 'parkedOf'
     | 'change'
@@ -63,6 +66,8 @@ export interface SandboxDependencies {
   readonly templates: {
     /** The snapshots that sandboxes of a template start from; undefined for templates of the host. */
     snapshotsOf(name: string, owner: string): TemplateSnapshots | undefined
+    /** Fetches a snapshot that another host of the cluster has built. */
+    readonly bring?: ((id: SnapshotId, row: Pick<SandboxRow, 'owner'>) => Promise<void>) | undefined
   }
   readonly journal: {
     /** Resolves when the recorded events of runs survive a power cut. Never rejects. */

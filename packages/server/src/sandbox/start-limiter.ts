@@ -3,7 +3,7 @@ import { DormouseError } from '@dormouse/contracts'
 import type { HostRoom } from '../host/host-room.ts'
 
 export interface StartLimits {
-  /** Restores are bound by the CPU: more of them at once only make each slower. */
+  /** Beyond what keeps the CPUs busy, more restores at once only make each slower. */
   readonly restoresAtOnce: number
   readonly queueLength: number
   readonly queueMs: number

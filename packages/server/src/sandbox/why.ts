@@ -24,6 +24,7 @@ export function explainWhy(sandbox: Sandbox, copied: readonly CopiedProgram[] = 
       expiryText(sandbox),
       memory?.message,
       copiedText(copied),
+      deps.network.lossOf(sandbox.id),
     ]
       .filter(Boolean)
       .join(' '),

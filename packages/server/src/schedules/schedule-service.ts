@@ -5,7 +5,7 @@ import type { Caller } from '../access/caller.ts'
 import type { ServerClock } from '../clock/server-clock.ts'
 import type { Log } from '../log.ts'
 import type { Page } from '../store/page.ts'
-import { cronTimes, dueNow } from './cron-times.ts'
+import { cronTimes, type Due, dueNow } from './cron-times.ts'
 import { type ActionServices, performAction } from './perform-action.ts'
 import {
   type CreateSchedule,
@@ -49,6 +49,18 @@ export interface ScheduleDependencies extends ActionServices {
   readonly log: Log
 }
 
+/** Decides which host fires a schedule. */
+export interface ScheduleCluster {
+  /** False: the host of its sandbox or service fires it. */
+  mayFire(row: ScheduleRow): boolean
+  /** True on exactly one host. */
+  claim(firing: Pick<Firing, 'scheduleId' | 'at'>): Promise<boolean>
+  /** Whether this host has claimed it, or no host. */
+  isMine(firing: Pick<Firing, 'scheduleId' | 'at'>): Promise<boolean>
+  /** Brings the sandbox of a lost host here. */
+  prepare(row: ScheduleRow): Promise<void>
+}
+
 /** Fires schedules at their times: each time once, whatever happens to the server and to the clock. */
 export class ScheduleService implements Schedules, Disposable {
   readonly #deps: ScheduleDependencies
@@ -56,20 +68,23 @@ export class ScheduleService implements Schedules, Disposable {
   #timer: NodeJS.Timeout | undefined
   /** The clock may have been set back while no server ran: the first look settles again. */
   #lastLookMs = Number.POSITIVE_INFINITY
+  /** Schedules whose firing is being claimed. */
+  readonly #claiming = new Set<string>()
+  /** Undefined outside a cluster. */
+  #cluster: ScheduleCluster | undefined
 
   constructor(deps: ScheduleDependencies) {
     this.#deps = deps
   }
 
+  /** The schedules are those of all hosts. Call it before `open`. */
+  join(cluster: ScheduleCluster): void {
+    this.#cluster = cluster
+  }
+
   /** Finishes what an earlier server began, and starts. Pre: sandboxes, runs and jobs are recovered. */
   open(): void {
-    const { rows, clock } = this.#deps
-    for (const firing of rows.open()) {
-      // The request may have reached the program: sending it again could do its work twice.
-      if (firing.state === 'sent')
-        rows.finish(firing, 'failed', { error: 'The server ended during the request.' }, clock.wallMs())
-      else void this.#perform(firing)
-    }
+    for (const firing of this.#deps.rows.open()) void this.#resume(firing)
     this.look()
     this.#timer = setInterval(() => this.look(), LOOK_MS)
     this.#timer.unref()
@@ -94,12 +109,48 @@ export class ScheduleService implements Schedules, Disposable {
       for (const row of rows.enabled()) {
         if ((row.nextAt ?? now) > now) break
         const due = dueNow(cronTimes(row.cron, row.timezone), row.nextAt ?? now, now, row.missed)
-        const firing = rows.fire(row.id, due)
-        if (firing !== undefined) void this.#perform(firing)
+        this.#fire(row, due)
       }
     } catch (err) {
       // On a full disk nothing fires before it can be recorded.
       log.warn({ err }, 'schedules could not be looked at')
+    }
+  }
+
+  #fire(row: ScheduleRow, due: Due): void {
+    const { rows, log } = this.#deps
+    const cluster = this.#cluster
+    const record = () => {
+      const firing = rows.fire(row.id, due)
+      if (firing !== undefined) void this.#perform(firing)
+    }
+    if (cluster === undefined || due.fireAt === undefined) {
+      record()
+      return
+    }
+    if (this.#claiming.has(row.id) || !cluster.mayFire(row)) return
+    this.#claiming.add(row.id)
+    void cluster
+      .claim({ scheduleId: row.id, at: due.fireAt })
+      .then((isMine) => {
+        if (isMine) record()
+        else rows.fire(row.id, { ...due, fireAt: undefined })
+      })
+      .catch((err: unknown) => log.warn({ err, schedule: row.name }, 'a firing could not be claimed yet'))
+      .finally(() => this.#claiming.delete(row.id))
+  }
+
+  /** Finishes what an earlier server began. */
+  async #resume(firing: Firing): Promise<void> {
+    const { rows, clock, log } = this.#deps
+    try {
+      if ((await this.#cluster?.isMine(firing)) === false) return
+      // The request may have reached the program: sending it again could do its work twice.
+      if (firing.state === 'sent')
+        rows.finish(firing, 'failed', { error: 'The server ended during the request.' }, clock.wallMs())
+      else await this.#perform(firing)
+    } catch (err) {
+      log.warn({ err }, 'a firing of an earlier server could not be finished')
     }
   }
 
@@ -195,6 +246,7 @@ export class ScheduleService implements Schedules, Disposable {
         if (findKey(row.owner) === undefined) throw new DormouseError('unauthorized', 'The key was revoked.')
         const key = `schedule-${firing.scheduleId}-${firing.at}`
         const caller = { keyId: row.owner, isAdmin: false }
+        await this.#cluster?.prepare(row)
         const onSend = () => {
           rows.markSent(firing)
           isSent = true

@@ -84,6 +84,12 @@ export class SecretService implements Secrets {
     return this.#view(row)
   }
 
+  /** Another host of the cluster has changed the secret: the edge uses the new value. */
+  async refresh(owner: string, name: string): Promise<void> {
+    const { usedBy, apply } = this.#options
+    await Promise.all(usedBy(owner, name).map(apply))
+  }
+
   async delete(name: string, { force }: { force: boolean }, caller: Caller): Promise<void> {
     const { rows, usedBy, takeFrom } = this.#options
     const row = this.#find(name, caller)

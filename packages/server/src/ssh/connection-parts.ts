@@ -1,10 +1,11 @@
 import type { Socket } from 'node:net'
 import type { ServerChannel } from 'ssh2'
-import type { Access } from '../access/access.ts'
+import type { Access, AuthenticatedKey } from '../access/access.ts'
 import type { ErrorAnswers } from '../api/error-answer.ts'
 import type { Log } from '../log.ts'
 import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import type { SandboxCalls } from '../sandbox/sandbox-service.ts'
+import type { RelayTarget } from './relay.ts'
 import type { SshService } from './ssh-service.ts'
 
 /** The dependencies of every connection. */
@@ -15,6 +16,16 @@ export interface SshParts {
   readonly answers: ErrorAnswers
   readonly idleConnectionMs: number
   readonly log: Log
+  /** Undefined outside a cluster. */
+  readonly cluster?: SshCluster | undefined
+}
+
+/** What SSH asks of the cluster. */
+export interface SshCluster {
+  /** The other host that has the sandbox, for one of these callers. */
+  find(ref: string, callers: readonly AuthenticatedKey[]): RelayTarget | undefined
+  /** The key that a host of the cluster connects for. */
+  verify(token: string): AuthenticatedKey | undefined
 }
 
 /** The dependencies of a channel. */

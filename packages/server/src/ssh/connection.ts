@@ -1,7 +1,8 @@
 import { setMaxListeners } from 'node:events'
 import type { Socket } from 'node:net'
 import { onAbort } from '@dormouse/async'
-import type { AuthContext, Connection, PublicKeyContext, ServerChannel } from 'ssh2'
+import type { AuthContext, Connection, PasswordContext, PublicKeyContext, ServerChannel } from 'ssh2'
+import type { AuthenticatedKey } from '../access/access.ts'
 import { isForTheOperator, toDormouseError } from '../api/error-answer.ts'
 import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import type { ChannelParts, SshParts } from './connection-parts.ts'
@@ -10,6 +11,7 @@ import { forward } from './forward.ts'
 import { CHANNELS_MAX, CLOSE_GRACE_MS, INCOMING_MAX_BYTES, OFFERS_MAX } from './limits.ts'
 import type { LoginAttempt } from './login-limiter.ts'
 import { hasSigned } from './public-key.ts'
+import { HOP_USER_PREFIX, SshRelay } from './relay.ts'
 import { replyToSessions } from './reply-to-sessions.ts'
 import { SshSession } from './session.ts'
 import { CONFIRM_PREFIX, type Confirmation, type Grant } from './ssh-service.ts'
@@ -31,6 +33,8 @@ export class SshConnection {
   readonly #channelParts: ChannelParts
   #grants: readonly Grant[] = []
   #confirmation: Confirmation | undefined
+  /** The key that another host of the cluster connects for. */
+  #hop: AuthenticatedKey | undefined
   #ref = ''
   #offers = 0
   #openChannels = 0
@@ -73,8 +77,18 @@ export class SshConnection {
   #authenticate(context: AuthContext): void {
     this.#offers += 1
     if (this.#offers > OFFERS_MAX) this.end()
-    else if (this.#isProved(context)) context.accept()
+    else if (this.#isHop(context) || this.#isProved(context)) context.accept()
     else context.reject(['publickey'])
+  }
+
+  /** Another host of the cluster connects for a client that has proved its key there. */
+  #isHop(context: AuthContext): boolean {
+    if (context.method !== 'password' || !context.username.startsWith(HOP_USER_PREFIX)) return false
+    const owner = this.#parts.cluster?.verify((context as PasswordContext).password)
+    if (owner === undefined) return false
+    this.#hop = owner
+    this.#ref = context.username.slice(HOP_USER_PREFIX.length)
+    return true
   }
 
   /** Also true for a client that only asks whether a key would be accepted. */
@@ -101,6 +115,11 @@ export class SshConnection {
       this.#confirm(this.#confirmation)
       return
     }
+    if (this.#hop !== undefined) {
+      this.#endWith(this.#hop.revoked)
+      this.#serve()
+      return
+    }
     const [grant] = this.#grants
     // Without a signature there is no grant: the connection ends, whatever ssh2 makes of an accepted question.
     if (grant === undefined) {
@@ -113,6 +132,16 @@ export class SshConnection {
       // A client with other valid grants can connect again.
       for (const signal of [owner.revoked, deleted]) this.#endWith(signal)
     }
+    const elsewhere = this.#parts.cluster?.find(this.#ref, this.#callers)
+    if (elsewhere === undefined) this.#serve()
+    else new SshRelay(this.#client, elsewhere)
+  }
+
+  get #callers(): AuthenticatedKey[] {
+    return this.#hop === undefined ? this.#grants.map(({ owner }) => owner) : [this.#hop]
+  }
+
+  #serve(): void {
     this.#client.on('session', (accept, reject) => {
       if (!this.#takeChannel(reject)) return
       const session = accept()
@@ -170,8 +199,7 @@ export class SshConnection {
 
   /** Searches the sandboxes of all API keys that registered this public key. */
   #findSandbox(): SandboxHandle {
-    const callers = this.#grants.map(({ owner }) => owner)
-    const { sandbox, caller } = findSandbox(this.#parts.sandboxes, this.#ref, callers)
+    const { sandbox, caller } = findSandbox(this.#parts.sandboxes, this.#ref, this.#callers)
     this.#parts.access.checkRate(caller)
     return sandbox
   }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { DormouseError } from '@dormouse/contracts'
 import { errorAnswers } from '../api/error-answer.ts'
 import type { ServerConfig } from '../config/config.ts'
@@ -14,6 +15,8 @@ export interface OpenSsh extends Omit<SshServerOptions, 'keys' | 'hostKey' | 'an
 export interface OpenedSsh extends AsyncDisposable {
   /** Where it listens. Absent when SSH is off. */
   readonly endpoint?: { readonly host: string; readonly port: number }
+  /** For other hosts of the cluster: the port, and the SHA-256 of the host key in hex. */
+  readonly hop?: { readonly port: number; readonly fingerprint: string }
   /** Why SSH is off although it is enabled, for people. */
   readonly problem?: string
 }
@@ -39,6 +42,7 @@ export async function openSsh({ config, service, hostPaths, ...parts }: OpenSsh)
     const opened = server
     return {
       endpoint: { host, port: got },
+      hop: { port: got, fingerprint: digestOf(publicKey) },
       async [Symbol.asyncDispose]() {
         service.listensAt(undefined)
         await opened[Symbol.asyncDispose]()
@@ -53,6 +57,13 @@ export async function openSsh({ config, service, hostPaths, ...parts }: OpenSsh)
 
 export function isWildcardAddress(host: string): boolean {
   return host === '0.0.0.0' || host === '::'
+}
+
+/** Of the key as it goes over the wire, the second word of its line. */
+function digestOf(publicKey: string): string {
+  return createHash('sha256')
+    .update(Buffer.from(publicKey.split(' ')[1] ?? '', 'base64'))
+    .digest('hex')
 }
 
 function reasonOf(error: unknown, host: string, port: number): string {

@@ -53,6 +53,23 @@ export class SshService implements Ssh {
     for (const row of rows.all()) this.#hold(row)
   }
 
+  /** Another host of the cluster has changed rows. */
+  reload(): void {
+    const rows = new Map(this.#rows.all().map((row) => [row.id, row]))
+    for (const [id, held] of this.#held) {
+      for (const one of held) {
+        const row = rows.get(one.row.id)
+        rows.delete(one.row.id)
+        if (row === undefined) one.deletion.abort()
+        else one.row = row
+      }
+      const rest = held.filter(({ deletion }) => !deletion.signal.aborted)
+      if (rest.length === 0) this.#held.delete(id)
+      else this.#held.set(id, rest)
+    }
+    for (const row of rows.values()) this.#hold(row)
+  }
+
   endpoint(): SshEndpoint | undefined {
     return this.#endpoint
   }

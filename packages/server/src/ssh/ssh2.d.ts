@@ -107,7 +107,46 @@ declare module 'ssh2' {
     readonly keepaliveCountMax: number
   }
 
+  export interface PasswordContext extends AuthContext {
+    readonly method: 'password'
+    readonly password: string
+  }
+
+  export interface ClientChannel extends Duplex {
+    readonly stderr: Duplex | undefined
+    setWindow(rows: number, cols: number, height: number, width: number): void
+    signal(name: string): void
+    close(): void
+  }
+
+  type OpenedChannel = (error: Error | undefined, channel: ClientChannel) => void
+
+  export interface SshClient extends EventEmitter {
+    connect(options: {
+      readonly host: string
+      readonly port: number
+      readonly username: string
+      readonly password: string
+      readonly hostHash: 'sha256'
+      readonly hostVerifier: (hash: string) => boolean
+      readonly readyTimeout: number
+      readonly algorithms: ServerOptions['algorithms']
+      readonly keepaliveInterval: number
+      readonly keepaliveCountMax: number
+    }): void
+    exec(
+      command: string,
+      options: { env: Readonly<Record<string, string>>; pty?: PtyInfo },
+      done: OpenedChannel,
+    ): void
+    shell(pty: PtyInfo | false, options: { env: Readonly<Record<string, string>> }, done: OpenedChannel): void
+    subsys(name: string, done: OpenedChannel): void
+    forwardOut(from: string, fromPort: number, to: string, toPort: number, done: OpenedChannel): void
+    end(): void
+  }
+
   interface Exports {
+    readonly Client: new () => SshClient
     readonly Server: new (
       options: ServerOptions,
       onConnection: (connection: Connection) => void,

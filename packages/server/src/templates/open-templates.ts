@@ -28,6 +28,8 @@ export interface OpenTemplates
   readonly snapshots: SnapshotRows
   readonly sandboxes: BuildSandboxes & { all(): Iterable<{ readonly row: SandboxRow }> }
   readonly builder: BuilderTools
+  /** Sandboxes of this owner on other hosts of the cluster. */
+  readonly elsewhere: (owner: string) => Iterable<SandboxRow>
   readonly config: ServerConfig
   readonly now: () => number
   readonly log: Log
@@ -35,7 +37,7 @@ export interface OpenTemplates
 
 export function openTemplates(options: OpenTemplates): TemplateService {
   const { catalog, snapshots, sandboxes, builder, config, now, log } = options
-  const { requireQuota, checkNetwork, dropSnapshot, recipes } = options
+  const { requireQuota, checkNetwork, dropSnapshot, recipes, elsewhere } = options
   const { atOnce, timeoutMs, builtIn: _, ...limits } = config.builds
   const { host, programs, parseMaterials } = builder
   const builds = new TemplateBuilds({
@@ -44,7 +46,10 @@ export function openTemplates(options: OpenTemplates): TemplateService {
   })
   return new TemplateService({
     ...{ catalog, snapshots, host, builds, dropSnapshot, now, log },
-    isNeeded: (name, owner) => isTemplateNeeded(sandboxes.all(), snapshots, name, owner),
+    isNeeded: (name, owner) => {
+      const others = owner === undefined ? [] : [...elsewhere(owner)].map((row) => ({ row }))
+      return isTemplateNeeded([...sandboxes.all(), ...others], snapshots, name, owner)
+    },
   })
 }
 

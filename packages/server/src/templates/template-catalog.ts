@@ -15,12 +15,19 @@ export interface TemplateSnapshots {
 
 /** Templates of keys, in memory and on disk. */
 export class TemplateCatalog {
+  /** Fetches a snapshot that another host of the cluster has built. Undefined outside a cluster. */
+  bring: ((id: SnapshotId, row: { readonly owner: string }) => Promise<void>) | undefined
   readonly #rows: TemplateRows
   #templates: readonly TemplateRow[]
 
   constructor(rows: TemplateRows) {
     this.#rows = rows
     this.#templates = rows.all()
+  }
+
+  /** Another host of the cluster has changed rows. */
+  reload(): void {
+    this.#templates = this.#rows.all()
   }
 
   all(): readonly TemplateRow[] {

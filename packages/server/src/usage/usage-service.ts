@@ -157,19 +157,19 @@ export class UsageService implements Usage, Disposable {
       from: new Date(fromHour * HOUR_MS).toISOString(),
       to: new Date(end).toISOString(),
       currency: this.#options.prices.currency,
-      total: this.#numbers(total),
-      keys: [...byKey].map(([keyId, used]) => ({ keyId, ...this.#numbers(used) })),
+      total: this.numbersOf(total),
+      keys: [...byKey].map(([keyId, used]) => ({ keyId, ...this.numbersOf(used) })),
       sandboxes: sums.map((sum) => ({
         sandboxId: sum.sandboxId,
         keyId: sum.owner,
         name: alive.get(sum.sandboxId) ?? sum.name,
         deleted: !alive.has(sum.sandboxId),
-        ...this.#numbers(sum),
+        ...this.numbersOf(sum),
       })),
     }
   }
 
-  #numbers(used: UsageAmounts): UsageNumbers {
+  numbersOf(used: UsageAmounts): UsageNumbers {
     const { prices } = this.#options
     const cpuSeconds = used.cpuMs / SECOND_MS
     const memoryGbSeconds = used.memoryByteMs / GB / SECOND_MS

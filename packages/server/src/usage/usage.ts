@@ -8,5 +8,7 @@ export interface Usage {
   report(
     query: { from?: string | undefined; to?: string | undefined; sandboxId?: string | undefined },
     caller: Caller,
+    /** Only what this host of the cluster has counted. */
+    options?: { readonly isLocal: boolean },
   ): Promise<UsageAnswer>
 }

@@ -8,6 +8,8 @@ export interface UnmeasuredVolumesOptions {
   readonly engine: Pick<Engine, 'measureVolume'>
   /** Volumes that a running sandbox can write to. */
   readonly inUse: () => Iterable<VolumeId>
+  /** Called with every measurement. */
+  readonly onMeasured?: (row: VolumeRow) => void
   readonly limitsOf: (row: VolumeRow) => { readonly bytes: number; readonly files: number }
 }
 
@@ -68,9 +70,10 @@ export class UnmeasuredVolumes {
   }
 
   #found(id: VolumeId, use: DiskUse, onOver: (id: VolumeId) => void): void {
-    const { rows, limitsOf } = this.#options
+    const { rows, limitsOf, onMeasured } = this.#options
     rows.setUse(id, use)
     const row = rows.get(id)
+    if (row !== undefined) onMeasured?.(row)
     if (row !== undefined && isOver(row, limitsOf(row))) onOver(id)
   }
 }

@@ -1,10 +1,11 @@
 import { DormouseError, newVolumeId, type SandboxId, type VolumeId } from '@dormouse/contracts'
 import type { VolumeAnswer } from '@dormouse/contracts/http'
-import type { EngineVolumes, VolumeFiles } from '@dormouse/engine'
+import type { EngineVolumes, VolumeFiles, VolumeLimits } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import type { Log } from '../log.ts'
 import type { Page } from '../store/page.ts'
 import type { MountedVolume, VolumeMount } from '../store/sandbox-rows.ts'
+import { HardLimits } from './hard-limits.ts'
 import { isOver } from './unmeasured-volumes.ts'
 import {
   accessOf,
@@ -50,9 +51,11 @@ export interface VolumeServiceOptions {
 export class VolumeService implements Volumes {
   readonly #options: VolumeServiceOptions
   readonly written = new WrittenVolumes()
+  readonly #hard: HardLimits
 
   constructor(options: VolumeServiceOptions) {
     this.#options = options
+    this.#hard = new HardLimits(options.engine)
   }
 
   /** Completes or undoes what an earlier server left unfinished. Pre: all mounts are on record. */
@@ -67,6 +70,11 @@ export class VolumeService implements Volumes {
     }
     const known = new Set<string>(rows.all().map(({ id }) => id))
     const strays = (await engine.listVolumes()).filter((id) => !known.has(id))
+    const ready = rows.all().filter(({ state }) => state === 'ready')
+    const limits = ready.map((row) => ({ volumeId: row.id, ...this.limitsOf(row) }))
+    await this.#hard
+      .set(limits)
+      .catch((err: unknown) => log.warn({ err }, 'limits of volumes are measured only'))
     // No crash leaves these. They may be the last copy of a user's work after an older state.db was restored.
     if (strays.length > 0) log.warn({ volumes: strays }, 'found volumes without a record; they are kept')
   }
@@ -77,7 +85,9 @@ export class VolumeService implements Volumes {
   ): Promise<VolumeAnswer> {
     const { engine } = this.#options
     const row = this.#newRow({ name, sizeBytes }, caller)
-    return this.#make(row, () => engine.createVolume(row.id))
+    return this.#make(row, async () => {
+      this.#hard.add(row.id, this.limitsOf(row), await engine.createVolume(row.id, this.limitsOf(row)))
+    })
   }
 
   async clone(
@@ -92,9 +102,15 @@ export class VolumeService implements Volumes {
       ...this.#newRow({ name: clone.name, sizeBytes: sizeBytes ?? this.limitsOf(from).bytes }, caller),
       ...{ readOnly: clone.readOnly, clonedFrom: from.name },
     }
-    const view = await this.#make(row, () => engine.cloneVolume({ from: from.id, to: row.id, signal }))
+    let oneMoment = false
+    const view = await this.#make(row, async () => {
+      const limits = this.limitsOf(row)
+      const made = await engine.cloneVolume({ from: from.id, to: row.id, limits, signal })
+      this.#hard.add(row.id, limits, made.sizeLimit)
+      oneMoment = made.isOneMoment
+    })
     this.written.add(row.id)
-    return view
+    return { ...view, oneMoment }
   }
 
   #newRow({ name, sizeBytes }: { name: string; sizeBytes: number | undefined }, caller: Caller): VolumeRow {
@@ -145,11 +161,12 @@ export class VolumeService implements Volumes {
     return this.#view({ ...row, ...(use && { bytes: use.bytes, files: use.files }) }, caller)
   }
 
-  update(name: string, { sizeBytes }: { sizeBytes: number }, caller: Caller): VolumeAnswer {
+  async update(name: string, { sizeBytes }: { sizeBytes: number }, caller: Caller): Promise<VolumeAnswer> {
     const { rows, checkSize } = this.#options
     const row = this.#own(name, caller)
     if (sizeBytes > this.limitsOf(row).bytes) checkSize(row.owner, sizeBytes)
     rows.setSize(row.id, sizeBytes)
+    await this.keepHard({ ...row, sizeBytes })
     return this.#view({ ...row, sizeBytes }, caller)
   }
 
@@ -211,7 +228,18 @@ export class VolumeService implements Volumes {
     }
   }
 
-  limitsOf({ owner, sizeBytes }: VolumeRow): { readonly bytes: number; readonly files: number } {
+  /** Applies a hard limit that has changed, for example with the default size or a limit of its key. */
+  async keepHard(row: VolumeRow): Promise<void> {
+    await this.#hard.keep(row.id, this.limitsOf(row))
+  }
+
+  /** What the server itself has to watch: nothing where the kernel does. */
+  watchedLimitsOf(row: VolumeRow): VolumeLimits {
+    const none = { bytes: Number.POSITIVE_INFINITY, files: Number.POSITIVE_INFINITY }
+    return this.#hard.has(row.id) ? none : this.limitsOf(row)
+  }
+
+  limitsOf({ owner, sizeBytes }: VolumeRow): VolumeLimits {
     const { defaultBytes, filesMax } = this.#options
     return { bytes: sizeBytes ?? defaultBytes(owner), files: filesMax }
   }
@@ -226,7 +254,7 @@ export class VolumeService implements Volumes {
 
   #requireRoom(volume: VolumeRow): void {
     const row = this.#options.rows.get(volume.id) ?? volume
-    const limits = this.limitsOf(row)
+    const limits = this.watchedLimitsOf(row)
     if (!isOver(row, limits)) return
     const [used, limit, what] =
       (row.bytes ?? 0) > limits.bytes
@@ -313,6 +341,7 @@ export class VolumeService implements Volumes {
       name: row.name,
       createdAt: new Date(row.createdAt).toISOString(),
       ...{ bytes: row.bytes, files: row.files, sizeBytes: this.limitsOf(row).bytes },
+      sizeLimit: this.#hard.has(row.id) ? 'hard' : 'measured',
       usedBy: this.#usedBy(row.id),
       access: access ?? 'read',
       ...{ readOnly: row.readOnly, clonedFrom: row.clonedFrom },

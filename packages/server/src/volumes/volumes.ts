@@ -8,7 +8,7 @@ export interface Volumes {
   create(request: { name: string; sizeBytes?: number }, caller: Caller): Promise<VolumeAnswer>
   list(query: { limit: number; cursor?: string }, caller: Caller): Page<VolumeAnswer>
   get(name: string, caller: Caller): Promise<VolumeAnswer>
-  update(name: string, change: { sizeBytes: number }, caller: Caller): VolumeAnswer
+  update(name: string, change: { sizeBytes: number }, caller: Caller): Promise<VolumeAnswer>
   /** A new volume with the same content. Throws `name_taken`. */
   clone(
     name: string,

@@ -69,7 +69,7 @@ export class WebhookService implements Webhooks, Disposable {
 
   constructor(deps: WebhookDependencies) {
     this.#deps = deps
-    this.#reload()
+    this.reload()
   }
 
   open(): void {
@@ -117,7 +117,7 @@ export class WebhookService implements Webhooks, Disposable {
       secret: values.seal(secret, id),
     }
     rows.add(row)
-    this.#reload()
+    this.reload()
     return { ...viewOf(row), secret }
   }
 
@@ -133,13 +133,13 @@ export class WebhookService implements Webhooks, Disposable {
   update(name: string, change: UpdateWebhook, caller: Caller): WebhookAnswer {
     const row = { ...this.#row(name, caller), ...change }
     this.#deps.rows.put(row)
-    this.#reload()
+    this.reload()
     return viewOf(row)
   }
 
   delete(name: string, caller: Caller): void {
     this.#deps.rows.delete(this.#row(name, caller).id)
-    this.#reload()
+    this.reload()
   }
 
   rotate(name: string, caller: Caller): WebhookWithSecretAnswer {
@@ -214,8 +214,8 @@ export class WebhookService implements Webhooks, Disposable {
     return row
   }
 
-  /** Every event looks at all webhooks, so they are in memory. */
-  #reload(): void {
+  /** Every event looks at all webhooks, so they are in memory. Also called when another host has changed a row. */
+  reload(): void {
     this.#hooks = this.#deps.rows.all()
   }
 }

@@ -7,13 +7,13 @@ import { parseMount } from '../create-flags.ts'
 import { type NetworkFlags, networkOptions } from '../network-flags.ts'
 import { omitUndefined, omitUndefinedOrNone } from '../omit-undefined.ts'
 import { type PolicyFlags, toPolicy } from '../policy-flags.ts'
+import { type ReadyFlags, readyOf } from '../ready-flags.ts'
 import { type ServiceFlags, toSettings } from '../service-flags.ts'
 
-interface DeployFlags extends NetworkFlags, PolicyFlags, ServiceFlags {
+interface DeployFlags extends NetworkFlags, PolicyFlags, ReadyFlags, ServiceFlags {
   readonly name?: string
   readonly port?: number
   readonly start?: string
-  readonly ready?: string
   readonly template?: string
   readonly image?: string
   readonly env?: Record<string, string>
@@ -32,14 +32,14 @@ export async function deployService(
   if (port === undefined) throw new UsageError('the port of the program is missing', 'Add --port NUMBER.')
   const { dir, named } = await sourceOf(source, flags)
   const name = flags.name ?? nameOf(dir ?? source)
-  const { env, start, ready } = flags
+  const { env, start } = flags
   const request: DeployService = {
     port,
     ...named,
     ...toSettings(flags),
     ...omitUndefined({
       ...{ start, env, secrets: flags.secret && [...flags.secret], volumes: flags.volume?.map(parseMount) },
-      ready: ready === undefined ? undefined : /^\d+$/.test(ready) ? { port: Number(ready) } : { log: ready },
+      ready: readyOf(flags),
       limits: omitUndefinedOrNone(toPolicy(flags).limits ?? {}),
       network: networkOptions(flags),
     }),

@@ -53,6 +53,8 @@ export async function cloneVolume(
     { signal: call.signal },
   )
   call.printResult(volume, `${volume.name}\n`)
+  if (volume.oneMoment === false)
+    call.note(`${name} changed while it was copied: ${as} has each file as it was when its turn came.`)
 }
 
 export async function shareVolume(
@@ -96,7 +98,7 @@ export async function showVolume(call: Call, name: string): Promise<void> {
     ['name', volume.name],
     ['used', sizeOf(volume)],
     ['files', volume.files === undefined ? undefined : String(volume.files)],
-    ['size', formatBytes(volume.sizeBytes)],
+    ['size', `${formatBytes(volume.sizeBytes)} (${volume.sizeLimit} limit)`],
     ['created', volume.createdAt],
     ['mounted by', volume.usedBy.join(', ') || 'none'],
     ['clone of', volume.clonedFrom],

@@ -6,7 +6,7 @@ import {
   type ServerResponse,
 } from 'node:http'
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https'
-import { connect, type Socket } from 'node:net'
+import { connect, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { DormouseError } from '@dormouse/contracts'
 import type { ClusterDoor, OtherHost } from './pass-on.ts'
@@ -33,14 +33,15 @@ type Refuse = (error: unknown, request: IncomingMessage, response: ServerRespons
 
 /** Connections to the other hosts of the cluster, kept for the next request. Bodies pass through unbuffered. */
 export class HostConnections {
-  readonly #door: Pick<ClusterDoor, 'hostId' | 'isAlive'>
+  readonly #door: Pick<ClusterDoor, 'hostId' | 'isAlive' | 'trust'>
   readonly #open = new Map<{ destroy: (error: Error) => unknown }, OtherHost>()
   readonly #checks: NodeJS.Timeout
   readonly #plain = new Agent({ keepAlive: true, maxFreeSockets: KEPT_MAX })
-  readonly #tls = new TlsAgent({ keepAlive: true, maxFreeSockets: KEPT_MAX })
+  readonly #tls: TlsAgent
 
-  constructor(door: Pick<ClusterDoor, 'hostId' | 'isAlive'>) {
+  constructor(door: Pick<ClusterDoor, 'hostId' | 'isAlive' | 'trust'>) {
     this.#door = door
+    this.#tls = new TlsAgent({ keepAlive: true, maxFreeSockets: KEPT_MAX, ...door.trust })
     this.#checks = setInterval(() => this.#endLost(), CHECK_MS).unref()
   }
 
@@ -89,7 +90,10 @@ export class HostConnections {
   ): void {
     const { hostname, port, protocol } = new URL(host.address)
     const to = { host: hostname, port: Number(port) }
-    const upstream = protocol === 'https:' ? connectTls({ ...to, servername: hostname }) : connect(to)
+    const upstream =
+      protocol === 'https:'
+        ? connectTls({ ...to, ...serverNameOf(hostname), ...this.#door.trust })
+        : connect(to)
     this.#open.set(upstream, host)
     const end = () => {
       this.#open.delete(upstream)
@@ -137,6 +141,11 @@ export class HostConnections {
     opened.once('timeout', () => opened.destroy(new Error('no connection in time')))
     return opened
   }
+}
+
+/** A certificate for an address has no name to ask for. */
+function serverNameOf(hostname: string): { servername?: string } {
+  return isIP(hostname) === 0 ? { servername: hostname } : {}
 }
 
 function pairs(raw: readonly string[]): [string, string][] {

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { DormouseError, isSandboxId } from '@dormouse/contracts'
 import type { AuthenticatedKey } from '../../access/access.ts'
-import { findPreview } from '../../ports/preview-address.ts'
+import { findPreview, findService } from '../../ports/preview-address.ts'
 import { interposeLater, responseOf } from '../interpose.ts'
 import { drainRequest } from '../preview/proxy-request.ts'
 import { requestIds } from '../request-id.ts'
@@ -23,6 +23,8 @@ export type Place =
 /** What the API asks of the cluster. */
 export interface ClusterDoor {
   readonly hostId: string
+  /** Certificates that sign those of the other hosts, instead of the usual ones. */
+  readonly trust?: { ca?: string[] } | undefined
   /** False: this host must not act for its sandboxes. */
   readonly isHeld: boolean
   isHere(ref: string): boolean
@@ -33,6 +35,8 @@ export interface ClusterDoor {
    * was heard of. Throws `host_unavailable`.
    */
   locate(ref: string, options: { owner: string | undefined; isFresh: boolean }): Promise<Place>
+  /** The other host that has a job or a service; undefined: this one. Throws `host_unavailable`. */
+  placeOf(kind: 'job' | 'service', ref: string, owner: string | undefined): OtherHost | undefined
   /** The host that should make a new sandbox; undefined: this one. */
   placeNew(): OtherHost | undefined
   /** `listener` is called when this host must not act for its sandboxes any more. */
@@ -41,6 +45,8 @@ export interface ClusterDoor {
 
 const BY_PATH = /^\/v1\/sandboxes\/(?<ref>[^/?]+)/
 const CREATE = /^\/v1\/sandboxes(?:\?|$)/
+const OF_A_JOB = /^\/v1\/jobs\/(?<job>[^/?]+)/
+const OF_A_SERVICE = /^\/v1\/services\/(?<service>[^/?]+)/
 const OF_A_NODE = /^\/v1\/nodes\/(?<node>[^/?]+)/
 /** What a host without a lease still answers: nothing that acts for a sandbox. */
 const ALWAYS =
@@ -56,7 +62,9 @@ export function usePassOn(app: App, services: Services, door: ClusterDoor): () =
   // Connections of previews, which may otherwise be answered before Node sees their requests.
   app.takenBefore.push(({ url, headers }) => {
     const ref = findPreview({ url, host: headers.host }, services.ports.domain)?.sandbox
-    return !door.isHeld || (ref !== undefined && !door.isHere(ref))
+    const service = findService({ url, host: headers.host }, services.ports.domain)?.service
+    const isPlain = ref === undefined && service === undefined
+    return !door.isHeld || (!isPlain && (ref === undefined || !door.isHere(ref)))
   })
   const newId = requestIds()
   app.addHook('onClose', async () => hosts.close())
@@ -134,6 +142,8 @@ function findTarget(
     const host = door.placeNew()
     return host && Promise.resolve(host)
   }
+  const placed = findPlaced(request, { access, ports }, door)
+  if (placed !== undefined) return isPassedOn ? undefined : placed
   const ref =
     findPreview({ url, host: headers.host }, ports.domain)?.sandbox ?? BY_PATH.exec(url)?.groups?.['ref']
   const node = OF_A_NODE.exec(url)?.groups?.['node']
@@ -149,6 +159,27 @@ function findTarget(
     if (host !== undefined && isPassedOn) throw unreachable(host)
     return host
   })
+}
+
+/** The other host of a job or a service. */
+function findPlaced(
+  request: IncomingMessage,
+  { access, ports }: Pick<Services, 'access' | 'ports'>,
+  door: ClusterDoor,
+): Promise<OtherHost> | undefined {
+  const { url = '', headers } = request
+  const service =
+    findService({ url, host: headers.host }, ports.domain)?.service ??
+    OF_A_SERVICE.exec(url)?.groups?.['service']
+  const ref = service ?? OF_A_JOB.exec(url)?.groups?.['job']
+  if (ref === undefined) return undefined
+  try {
+    const owner = findCaller(request, access)?.keyId
+    const host = door.placeOf(service === undefined ? 'job' : 'service', ref, owner)
+    return host && Promise.resolve(host)
+  } catch (error) {
+    return Promise.reject(error)
+  }
 }
 
 function hostOf(place: Place): OtherHost | undefined {

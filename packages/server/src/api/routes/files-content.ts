@@ -1,5 +1,4 @@
-import { Readable } from 'node:stream'
-import { DormouseError, hasErrorCode } from '@dormouse/contracts'
+import { DormouseError } from '@dormouse/contracts'
 import {
   fileQuery,
   fileStatSchema,
@@ -8,24 +7,26 @@ import {
   writeFileQuery,
 } from '@dormouse/contracts/http'
 import type { FileStat } from '@dormouse/engine'
-import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { disconnected } from '../event-stream.ts'
-import { parseRange, type RangeRequest } from '../guest/byte-range.ts'
-import { download } from '../guest/download.ts'
-import { etagOf, fileView, lastModified, setFileHeaders } from '../guest/file-view.ts'
+import { setFileHeaders } from '../guest/file-view.ts'
 import { filesOf } from '../guest/files-of.ts'
-import { bodyPieces, discardBody, useRawBodies } from '../guest/request-body.ts'
+import { useRawBodies } from '../guest/request-body.ts'
+import {
+  FILE_RESPONSES,
+  fileBytes,
+  OCTETS,
+  receiveFile,
+  SEND_FILE_TEXT,
+  sendFile,
+} from '../guest/send-file.ts'
 import { upload } from '../guest/upload.ts'
-import { READER_STALL_MS } from '../limits.ts'
 import { json, nothing, type Routes, sandboxParams } from '../route.ts'
 import { requireUtf8Queries } from '../utf8-query.ts'
 import { GUEST_ERRORS } from './guest-errors.ts'
 
 const url = '/v1/sandboxes/:id/files'
 const tags = ['files']
-const OCTETS = 'application/octet-stream'
-const bytes = z.unknown().meta({ type: 'string', format: 'binary' })
 
 /** Contents of files: bytes of any length in both directions. */
 export const fileContentRoutes: Routes = (app, services) => {
@@ -54,44 +55,17 @@ const readFileRoute: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'readFile',
         summary: 'Read a file',
-        description:
-          'Takes `Range` (one range of bytes), `If-Range` and `If-None-Match`. If the file changes during the read, the connection ends early.',
+        description: SEND_FILE_TEXT,
         tags,
         params: sandboxParams,
         querystring: readFileQuery,
-        response: {
-          200: { description: 'The bytes.', content: { [OCTETS]: { schema: bytes } } },
-          206: { description: 'The bytes of the range.', content: { [OCTETS]: { schema: bytes } } },
-          304: z.undefined().describe('Not changed since the `ETag` in `If-None-Match`.'),
-        },
+        response: FILE_RESPONSES,
       },
     },
-    async (request, reply) => {
+    (request, reply) => {
       const sandbox = sandboxes.get(request.params.id, request.key)
-      const signal = disconnected(reply)
-      const { path, wake, ...as } = request.query
-      const access = filesOf(sandbox, wake)
-      const look = () =>
-        access.use({ cause: 'file', what: `reading ${path}`, signal }, (guest) => guest.files.stat(path, as))
-      if (isMatch(request.headers['if-none-match'], await lookIf(request, 'if-none-match', look))) {
-        return reply.code(304).send()
-      }
-      const range = usableRange(request, await lookIf(request, 'if-range', look))
-      const file = await download(access, { path, ...as, range, signal }).catch((error: unknown) => {
-        if (hasErrorCode(error, 'range_not_satisfiable')) {
-          reply.header('content-range', `bytes */${String(error.details['sizeBytes'])}`)
-        }
-        throw error
-      })
-      setFileHeaders(reply, file.stat)
-      if (file.range !== undefined) {
-        const { offset, length } = file.range
-        reply.code(206)
-        reply.header('content-range', `bytes ${offset}-${offset + length - 1}/${file.stat.sizeBytes}`)
-      }
-      if (file.lengthBytes !== undefined) reply.header('content-length', file.lengthBytes)
-      reply.raw.setTimeout(READER_STALL_MS, () => reply.raw.destroy())
-      return reply.send(Readable.from(file.data, { objectMode: false }))
+      const { wake, ...file } = request.query
+      return sendFile(request, reply, { access: filesOf(sandbox, wake), ...file })
     },
   )
 }
@@ -153,20 +127,16 @@ const writeFileRoute: Routes = (app, { sandboxes }) => {
         consumes: [OCTETS],
         params: sandboxParams,
         querystring: writeFileQuery,
-        body: bytes.optional(),
+        body: fileBytes.optional(),
         response: { 200: json('The file was written.', fileStatSchema) },
       },
     },
     async (request, reply) => {
       const sandbox = sandboxes.get(request.params.id, request.key)
       const { path, ...options } = request.query
-      try {
-        const signal = disconnected(reply)
-        return fileView(await upload(sandbox, bodyPieces(request.body), { path, options, signal }))
-      } catch (error) {
-        await discardBody(request.body, reply)
-        throw error
-      }
+      return receiveFile(request, reply, (pieces, signal) =>
+        upload(sandbox, pieces, { path, options, signal }),
+      )
     },
   )
 }
@@ -203,28 +173,4 @@ const deleteFileRoute: Routes = (app, { sandboxes }) => {
 
 function requireFile({ type, path }: FileStat): void {
   if (type !== 'file') throw new DormouseError('not_a_file', `${path}: not a regular file`)
-}
-
-async function lookIf(
-  request: FastifyRequest,
-  header: 'if-none-match' | 'if-range',
-  look: () => Promise<FileStat>,
-): Promise<FileStat | undefined> {
-  return request.headers[header] === undefined ? undefined : await look()
-}
-
-function isMatch(header: string | undefined, stat: FileStat | undefined): boolean {
-  if (header === undefined || stat === undefined || stat.type !== 'file') return false
-  return header
-    .split(',')
-    .map((tag) => tag.trim())
-    .some((tag) => tag === '*' || tag === etagOf(stat))
-}
-
-/** With `If-Range`, serves the range only if the file is unchanged. Our tags are weak, so only the date counts. */
-function usableRange(request: FastifyRequest, stat: FileStat | undefined): RangeRequest | undefined {
-  const range = parseRange(request.headers.range)
-  const condition = request.headers['if-range']
-  if (range === undefined || condition === undefined || stat === undefined) return range
-  return condition === lastModified(stat) ? range : undefined
 }

@@ -1,6 +1,7 @@
 import { usageQuery, usageSchema } from '@dormouse/contracts/http'
 import { z } from 'zod'
 import { negotiate } from '../accept.ts'
+import { HOP_HEADER } from '../cluster/host-connections.ts'
 import type { Routes } from '../route.ts'
 import { usageCsv } from '../usage-csv.ts'
 
@@ -29,7 +30,8 @@ export const usageRoutes: Routes = (app, { usage }) => {
       const { format, ...query } = request.query
       const accepted =
         format ?? (negotiate(request.headers.accept, [JSON_TYPE, CSV_TYPE]) === CSV_TYPE ? 'csv' : 'json')
-      const report = await usage.report(query, request.key)
+      const isLocal = request.headers[HOP_HEADER] !== undefined
+      const report = await usage.report(query, request.key, { isLocal })
       if (accepted === 'json') return reply.send(report)
       return reply.type(`${CSV_TYPE}; charset=utf-8; header=present`).send(usageCsv(report))
     },

@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream'
 import {
   fileListSchema,
   fileStatSchema,
@@ -12,22 +11,24 @@ import {
   volumeParams,
   writeVolumeFileQuery,
 } from '@dormouse/contracts/http'
-import { z } from 'zod'
 import { disconnected } from '../event-stream.ts'
-import { parseRange } from '../guest/byte-range.ts'
 import { collectEntries } from '../guest/collect-entries.ts'
-import { download } from '../guest/download.ts'
-import { fileView, setFileHeaders } from '../guest/file-view.ts'
-import { bodyPieces, discardBody, useRawBodies } from '../guest/request-body.ts'
+import { fileView } from '../guest/file-view.ts'
+import { useRawBodies } from '../guest/request-body.ts'
+import {
+  FILE_RESPONSES,
+  fileBytes,
+  OCTETS,
+  receiveFile,
+  SEND_FILE_TEXT,
+  sendFile,
+} from '../guest/send-file.ts'
 import { volumeAccess } from '../guest/volume-access.ts'
-import { READER_STALL_MS } from '../limits.ts'
 import { json, nothing, type Routes } from '../route.ts'
 import { requireUtf8Queries } from '../utf8-query.ts'
 
 const url = '/v1/volumes/:name/files'
 const tags = ['volumes']
-const OCTETS = 'application/octet-stream'
-const bytes = z.unknown().meta({ type: 'string', format: 'binary' })
 const LOOKING = ['not_found', 'conflict', 'not_a_directory', 'overloaded'] as const
 const CHANGING = [...LOOKING, 'permission_denied', 'limit_reached', 'no_space'] as const
 
@@ -146,31 +147,16 @@ const readRoute: Routes = (app, { volumes }) => {
       schema: {
         operationId: 'readVolumeFile',
         summary: 'Read a file of a volume',
-        description:
-          'Takes `Range` (one range of bytes). If the file changes during the read, the connection ends early.',
+        description: SEND_FILE_TEXT,
         tags,
         params: volumeParams,
         querystring: volumeFileQuery,
-        response: {
-          200: { description: 'The bytes.', content: { [OCTETS]: { schema: bytes } } },
-          206: { description: 'The bytes of the range.', content: { [OCTETS]: { schema: bytes } } },
-        },
+        response: FILE_RESPONSES,
       },
     },
-    async (request, reply) => {
+    (request, reply) => {
       const access = volumeAccess(volumes.files(request.params.name, request.key))
-      const signal = disconnected(reply)
-      const range = parseRange(request.headers.range)
-      const file = await download(access, { path: request.query.path, range, signal })
-      setFileHeaders(reply, file.stat)
-      if (file.range !== undefined) {
-        const { offset, length } = file.range
-        reply.code(206)
-        reply.header('content-range', `bytes ${offset}-${offset + length - 1}/${file.stat.sizeBytes}`)
-      }
-      if (file.lengthBytes !== undefined) reply.header('content-length', file.lengthBytes)
-      reply.raw.setTimeout(READER_STALL_MS, () => reply.raw.destroy())
-      return reply.send(Readable.from(file.data, { objectMode: false }))
+      return sendFile(request, reply, { access, path: request.query.path })
     },
   )
 }
@@ -189,20 +175,15 @@ const writeRoute: Routes = (app, { volumes }) => {
         consumes: [OCTETS],
         params: volumeParams,
         querystring: writeVolumeFileQuery,
-        body: bytes.optional(),
+        body: fileBytes.optional(),
         response: { 200: json('The file was written.', fileStatSchema) },
       },
     },
     async (request, reply) => {
       const { path, ...options } = request.query
-      try {
-        const files = volumes.files(request.params.name, request.key)
-        const signal = disconnected(reply)
-        return fileView(await files.write(path, bodyPieces(request.body), { ...options, signal }))
-      } catch (error) {
-        await discardBody(request.body, reply)
-        throw error
-      }
+      return receiveFile(request, reply, (pieces, signal) =>
+        volumes.files(request.params.name, request.key).write(path, pieces, { ...options, signal }),
+      )
     },
   )
 }

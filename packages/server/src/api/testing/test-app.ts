@@ -267,7 +267,7 @@ function fakeVolumes(): Services['volumes'] {
   return {
     create: async ({ name, sizeBytes = 10 * 1024 ** 3 }) => {
       if (volumes.has(name)) throw new DormouseError('name_taken', `the name "${name}" is taken`)
-      const own = { access: 'own', readOnly: false, sharedWith: [] } as const
+      const own = { access: 'own', readOnly: false, sharedWith: [], sizeLimit: 'measured' } as const
       volumes.set(name, { name, createdAt: NOW, bytes: 0, files: 0, sizeBytes, usedBy: [], ...own })
       return await get(name)
     },
@@ -279,9 +279,8 @@ function fakeVolumes(): Services['volumes'] {
       throw new DormouseError('not_found', 'the volumes of this test have no files')
     },
     get,
-    update: (name, { sizeBytes }) => {
-      const volume = volumes.get(name)
-      if (volume === undefined) throw new DormouseError('not_found', `there is no volume "${name}"`)
+    update: async (name, { sizeBytes }) => {
+      const volume = await get(name)
       volumes.set(name, { ...volume, sizeBytes })
       return { ...volume, sizeBytes }
     },

@@ -46,7 +46,8 @@ export const clusterSettings = {
     }),
     caFile: optional(absolutePath, {
       env: 'DORMOUSE_CLUSTER_CA',
-      summary: 'Certificates, PEM, that sign those of the NATS servers.',
+      summary: 'Certificates, PEM, that sign those of the NATS servers and of the other hosts.',
+      details: 'Without it, those that the operating system trusts.',
     }),
     keyFile: optional(absolutePath, {
       env: 'DORMOUSE_CLUSTER_KEY',

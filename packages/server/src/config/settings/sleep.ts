@@ -37,11 +37,11 @@ export const sleepSettings = {
   }),
   restoresAtOnce: setting(
     z.int().min(1).max(1024),
-    // CPU time bounds a restore, so running more of them than there are CPUs delays all of them.
-    ({ cpus }) => cpus,
+    // A restore also waits, so as many as CPUs would leave CPUs idle.
+    ({ cpus }) => 2 * cpus,
     {
       env: 'DORMOUSE_RESTORES_AT_ONCE',
-      defaultText: 'number of CPUs',
+      defaultText: 'twice the number of CPUs',
       summary: 'How many sandboxes the server restores at the same time; the others wait in order.',
     },
   ),

@@ -36,16 +36,19 @@ export async function burrowFromTemplate(
   const built = templates.snapshotsOf(row.template, row.owner)
   if (built !== undefined && row.isolation !== 'process')
     throw refuseBuiltTemplate(row.isolation, row.template)
-  if (built !== undefined) return restoreTemplate(deps, built, restoreOptions)
+  if (built !== undefined) {
+    await templates.bring?.(built.snapshotId, row)
+    return restoreTemplate(deps, built, { row, restoreOptions })
+  }
   quarantine.requireTemplate(row.template)
   return engine.createBurrow({ ...options, template: row.template, isolation: row.isolation }, signal)
 }
 
 /** Restores the processes of a built template; where this host cannot, boots on the template's files. */
 async function restoreTemplate(
-  { engine, log }: SandboxDependencies,
+  { engine, log, templates }: SandboxDependencies,
   { snapshotId, filesId, image }: TemplateSnapshots,
-  restoreOptions: (id: SnapshotId) => RestoreOptions,
+  { row, restoreOptions }: { row: SandboxRow; restoreOptions: (id: SnapshotId) => RestoreOptions },
 ): Promise<Burrow> {
   if (filesId === undefined)
     return engine.restore(snapshotId, { ...restoreOptions(snapshotId), reason: 'fork' })
@@ -54,6 +57,7 @@ async function restoreTemplate(
   } catch (error) {
     if (!hasErrorCode(error, 'snapshot_unusable')) throw error
     log.warn({ snapshotId, err: error }, 'a template boots, because its snapshot cannot be restored here')
+    await templates.bring?.(filesId, row)
     return engine.restore(filesId, { ...restoreOptions(filesId), reason: 'fork', ...(image && { image }) })
   }
 }

@@ -55,7 +55,10 @@ export async function create(
   // Added before it exists: a second request for the same name then waits for this one.
   deps.sandboxes.add(sandbox)
   try {
-    await deps.ownership?.claim(row)
+    if (deps.ownership !== undefined) {
+      await deps.ownership.claim(row)
+      deps.quotas.requireStill(row)
+    }
     await sandbox.lock.write(() =>
       start(sandbox, { signal, from: snapshot?.id ?? origin?.from, image: origin?.image }),
     )

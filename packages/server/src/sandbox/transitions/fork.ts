@@ -64,6 +64,7 @@ export async function fork(sandbox: Sandbox, request: Fork): Promise<Sandbox[]> 
       })
     })
     for (const child of children) deps.sandboxes.add(child)
+    if (head !== undefined) for (const { id } of children) deps.network.forked(id, row.id, head)
     return children
   } catch (error) {
     for (const child of children) child.leaveBurrow()
@@ -117,6 +118,7 @@ async function forkRunning(
       savedAs = forked.snapshot.id
       throw forked.resumeError
     }
+    deps.network.copied(row.id, forked.snapshot.id, forked.connections)
     burrows.push(...forked.children)
     return { head: forked.snapshot.id, headOf: row.id }
   } catch (error) {

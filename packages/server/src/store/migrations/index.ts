@@ -29,6 +29,7 @@ import { sql as checkpoints } from './0027-checkpoints.ts'
 import { sql as volumeShares } from './0028-volume-shares.ts'
 import { sql as isolation } from './0029-isolation.ts'
 import { sql as clusterHost } from './cluster-0001-host.ts'
+import { sql as clusterState } from './cluster-0002-state.ts'
 import { sql as jobs } from './jobs-0001-jobs.ts'
 import { sql as schedules } from './jobs-0002-schedules.ts'
 import { sql as webhooks } from './jobs-0003-webhooks.ts'
@@ -94,4 +95,7 @@ export const jobMigrations: readonly Migration[] = [
 ]
 
 /** cluster.db: what a host of a cluster remembers of itself. */
-export const clusterMigrations: readonly Migration[] = [{ name: '0001-host', sql: clusterHost }]
+export const clusterMigrations: readonly Migration[] = [
+  { name: '0001-host', sql: clusterHost },
+  { name: '0002-state', sql: clusterState },
+]

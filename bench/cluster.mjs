@@ -1,0 +1,150 @@
+// Measures a cluster of two hosts on one machine: what a hop adds to a request, and lists of many sandboxes.
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ClusterKey, connectCluster, Directory } from '@dormouse/cluster'
+import { Layout } from '../packages/engine-linux/dist/host/layout.js'
+import { measure, ms, report, summarize, table } from './measure.mjs'
+import { clientOf } from './server/client.mjs'
+import { startServer } from './server/start-server.mjs'
+import { readOptions, removeState } from './workbench.mjs'
+
+const options = readOptions()
+const REQUESTS = options.quick ? 300 : 3_000
+const WARM_UP = 200
+const SANDBOXES = 10_000
+const LISTS = options.quick ? 10 : 50
+
+const directory = await mkdtemp(join(options.data, 'bench-'))
+const keyBytes = randomBytes(32)
+const keyFile = join(directory, 'cluster.key')
+await writeFile(keyFile, keyBytes.toString('base64'))
+const natsPort = await freePort()
+const nats = spawn(
+  'nats-server',
+  ['--addr', '127.0.0.1', '--port', String(natsPort), '--jetstream', '--store_dir', join(directory, 'nats')],
+  { stdio: 'ignore' },
+)
+const servers = [`nats://127.0.0.1:${natsPort}`]
+const hosts = []
+try {
+  await sleep(500)
+  for (let index = 0; index < 2; index += 1) {
+    const stateDir = await mkdtemp(join(options.data, 'bench-'))
+    // Two servers on one machine: each has a port of its own.
+    const settings = { port: await freePort(), ssh: { enabled: false }, cluster: { servers, keyFile } }
+    hosts.push({ stateDir, ...(await startServer(stateDir, options.data, settings)) })
+  }
+  const [one, two] = hosts.map(({ url }) => clientOf({ url, key: hosts[0].key, connections: 1 }))
+  const result = { hop: await measureHop(one, two), list: await measureLists(two) }
+  await report({ name: 'cluster', options, result, text: describe(result) })
+  for (const client of [one, two]) client.close()
+} finally {
+  for (const { child } of hosts) {
+    child.kill('SIGTERM')
+    await once(child, 'exit')
+  }
+  nats.kill('SIGTERM')
+  await once(nats, 'exit')
+  for (const { stateDir } of hosts)
+    await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
+}
+
+/** The same request to the host of the sandbox and to the other one, in turns, each on one kept connection. */
+async function measureHop(owner, other) {
+  const { id } = await owner.create()
+  for (let tries = 0; tries < 50; tries += 1) {
+    const found = await other.call('GET', `/v1/sandboxes/${id}`).catch(() => undefined)
+    if (found !== undefined) break
+    await sleep(100)
+  }
+  const samples = { direct: [], passedOn: [] }
+  for (let count = -WARM_UP; count < REQUESTS; count += 1) {
+    for (const [name, client] of [
+      ['direct', owner],
+      ['passedOn', other],
+    ]) {
+      const start = performance.now()
+      await client.call('GET', `/v1/sandboxes/${id}`)
+      if (count >= 0) samples[name].push(performance.now() - start)
+    }
+  }
+  await owner.remove(id)
+  const direct = summarize(samples.direct)
+  const passedOn = summarize(samples.passedOn)
+  return { direct, passedOn, addedP50Ms: passedOn.p50 - direct.p50 }
+}
+
+/** The directory gets sandboxes of a host that is not there: listing them asks no host. */
+async function measureLists(client) {
+  const connection = await connectCluster({
+    ...{ servers, replicas: 1, key: new ClusterKey(keyBytes), hostId: 'bench' },
+  })
+  const owner = (await client.call('GET', '/v1/keys')).items[0].id
+  const sample = await client.create({ metadata: { team: 'none' } })
+  await sleep(500)
+  const entries = await Directory.open({ bucket: connection.directory, key: connection.key })
+  const like = entries.find(sample.id)?.entry
+  let next = 0
+  const add = async () => {
+    while (next < SANDBOXES) {
+      const index = next++
+      const id = `sb-${index.toString(36).padStart(16, 'a')}`
+      const metadata = { team: `t${index % 10}` }
+      const row = { ...like.row, id, owner, name: `bench-${index}`, state: 'standby', metadata }
+      const createdAt = like.createdAt - index
+      const entry = { ...like, host: 'bench', state: 'standby', name: row.name, owner, createdAt }
+      await entries.add(id, { ...entry, row: { ...row, createdAt } })
+    }
+  }
+  await Promise.all(Array.from({ length: 64 }, add))
+  await sleep(3_000)
+  const lists = {
+    'page of 100': '?limit=100',
+    'page of 1,000': '?limit=1000',
+    'by state, page of 100': '?limit=100&state=standby',
+    'by metadata (1,000 match), page of 1,000': '?limit=1000&metadata.team=t3',
+    'by name': '?name=bench-9999',
+  }
+  const result = {}
+  for (const [title, query] of Object.entries(lists)) {
+    const { items } = await client.call('GET', `/v1/sandboxes${query}`)
+    if (items.length === 0) throw new Error(`${title}: there is nothing`)
+    const work = () => client.call('GET', `/v1/sandboxes${query}`)
+    result[title] = { items: items.length, ...(await measure({ warmUp: 3, times: LISTS, work })) }
+  }
+  await client.remove(sample.id)
+  await connection[Symbol.asyncDispose]()
+  return result
+}
+
+function describe({ hop, list }) {
+  const line = (title, { times, p50, p99 }, goal) => [title, times, ms(p50), ms(p99), goal]
+  return [
+    table(
+      ['request', 'times', 'p50 ms', 'p99 ms', 'goal'],
+      [
+        line('to the host of the sandbox', hop.direct, ''),
+        line('to the other host', hop.passedOn, ''),
+        ['what the hop adds', '', hop.addedP50Ms.toFixed(3), '', '≤ 0.5 ms'],
+      ],
+    ),
+    table(
+      [`list of ${SANDBOXES} sandboxes`, 'times', 'p50 ms', 'p99 ms', 'goal'],
+      Object.entries(list).map(([title, numbers]) => line(title, numbers, '≤ 100 ms')),
+    ),
+  ].join('\n\n')
+}
+
+async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address()
+  server.close()
+  await once(server, 'close')
+  return port
+}

@@ -1,0 +1,177 @@
+import { once } from 'node:events'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { finished } from 'node:stream/promises'
+import { DormouseError } from '@dormouse/contracts'
+import { DeliverPolicy } from '@nats-io/jetstream'
+import { headers as newHeaders } from '@nats-io/transport-node'
+import type { ClusterConnection } from './connect-cluster.ts'
+import { decodeHost, encodeHost } from './host-record.ts'
+import { STATE_FORMAT } from './state-records.ts'
+
+const BACKUP_FORMAT = 1
+const HOSTS = 'KV_dormouse-hosts'
+/** The depot comes last: it then has all that the directory refers to. */
+const STREAMS = [
+  HOSTS,
+  'KV_dormouse-names',
+  'KV_dormouse-keys',
+  'KV_dormouse-state',
+  'KV_dormouse-claims',
+  'KV_dormouse-directory',
+  'dormouse-depot',
+]
+const OPERATION = 'KV-Operation'
+const IN_FLIGHT_MAX = 32
+const HEAD_MAX_BYTES = 4096
+const MESSAGE_MAX_BYTES = 64 * 1024 ** 2
+
+interface FileHead {
+  readonly format: number
+  readonly stateFormat: number
+  readonly proof: string
+  readonly createdAt: string
+}
+
+interface MessageHead {
+  readonly subject: string
+  readonly operation?: string
+  readonly bytes: number
+}
+
+/**
+ * Writes what the hosts keep in NATS to a file: directory, names, keys, shared state and the depot. It stays encrypted
+ * with the cluster key, which is not in the file. The hosts may continue meanwhile.
+ */
+export async function backUpCluster(
+  { jetstream, manager, key }: ClusterConnection,
+  path: string,
+): Promise<{ messages: number; bytes: number }> {
+  const file = createWriteStream(path, { flags: 'wx', mode: 0o600 })
+  await once(file, 'open')
+  const total = { messages: 0, bytes: 0 }
+  const write = async (head: object, body?: Uint8Array) => {
+    const line = Buffer.from(`${JSON.stringify(head)}\n`)
+    const isFull = !file.write(body === undefined ? line : Buffer.concat([line, body]))
+    if (isFull) await once(file, 'drain')
+  }
+  const createdAt = new Date().toISOString()
+  await write({ format: BACKUP_FORMAT, stateFormat: STATE_FORMAT, proof: key.proof, createdAt })
+  for (const stream of STREAMS) {
+    const { state } = await manager.streams.info(stream)
+    if (state.messages === 0) continue
+    const consumer = await jetstream.consumers.get(stream, { deliver_policy: DeliverPolicy.All })
+    const messages = await consumer.consume()
+    for await (const { subject, headers, data, seq, info } of messages) {
+      const operation = headers?.get(OPERATION)
+      const head: MessageHead = { subject, bytes: data.length, ...(operation && { operation }) }
+      await write(head, data)
+      total.messages += 1
+      total.bytes += data.length
+      if (seq >= state.last_seq || info.pending === 0) break
+    }
+    await messages.close()
+  }
+  file.end()
+  await finished(file)
+  return total
+}
+
+/** Brings the state of a backup into NATS servers that have none. Pre: no host is running. */
+export async function restoreCluster(
+  { jetstream, manager, key }: ClusterConnection,
+  path: string,
+): Promise<{ messages: number; bytes: number }> {
+  const { state } = await manager.streams.info('KV_dormouse-directory')
+  if (state.messages > 0)
+    throw new DormouseError(
+      'conflict',
+      'This cluster has sandboxes. A backup is restored into an empty one.',
+      {
+        hint: 'Stop all hosts and start the NATS servers with empty directories.',
+      },
+    )
+  const total = { messages: 0, bytes: 0 }
+  const sending = new Set<Promise<unknown>>()
+  let failure: unknown
+  for await (const { head, body } of readMessages(path, key.proof)) {
+    if (failure !== undefined) break
+    const options = newHeaders()
+    if (head.operation !== undefined) options.set(OPERATION, head.operation)
+    const value = head.subject.startsWith('$KV.dormouse-hosts.') ? endLease(body) : body
+    const sent: Promise<unknown> = jetstream
+      .publish(head.subject, value, { headers: options })
+      .catch((error: unknown) => {
+        failure ??= error
+      })
+      .finally(() => sending.delete(sent))
+    sending.add(sent)
+    total.messages += 1
+    total.bytes += body.length
+    if (sending.size >= IN_FLIGHT_MAX) await Promise.race(sending)
+  }
+  await Promise.all(sending)
+  if (failure !== undefined)
+    throw new DormouseError('cluster_unavailable', 'NATS did not take the whole backup.', { cause: failure })
+  return total
+}
+
+/** A lease from before the backup must not count. The host takes the next one when it starts. */
+function endLease(value: Uint8Array): Uint8Array {
+  const record = decodeHost(value)
+  return record === undefined ? value : Buffer.from(encodeHost({ ...record, fencedBy: 'restore' }))
+}
+
+async function* readMessages(
+  path: string,
+  proof: string,
+): AsyncGenerator<{ head: MessageHead; body: Buffer }> {
+  let held: Buffer = Buffer.alloc(0)
+  let head: MessageHead | undefined
+  let isChecked = false
+  for await (const piece of createReadStream(path) as AsyncIterable<Buffer>) {
+    held = held.length === 0 ? piece : Buffer.concat([held, piece])
+    for (;;) {
+      if (head === undefined) {
+        const end = held.indexOf(10)
+        if (end === -1 && held.length > HEAD_MAX_BYTES) throw notABackup()
+        if (end === -1) break
+        const line = parseLine(held.subarray(0, end))
+        held = held.subarray(end + 1)
+        if (!isChecked) checkHead(line as FileHead, proof)
+        else head = line as MessageHead
+        isChecked = true
+        continue
+      }
+      if (!(head.bytes >= 0 && head.bytes <= MESSAGE_MAX_BYTES)) throw notABackup()
+      if (held.length < head.bytes) break
+      yield { head, body: held.subarray(0, head.bytes) }
+      held = held.subarray(head.bytes)
+      head = undefined
+    }
+  }
+  if (!isChecked || head !== undefined || held.length > 0) throw notABackup()
+}
+
+function checkHead({ format, stateFormat, proof }: FileHead, ownProof: string): void {
+  if (typeof format !== 'number') throw notABackup()
+  if (format > BACKUP_FORMAT || stateFormat > STATE_FORMAT)
+    throw new DormouseError('setup_failed', `A newer version has written this backup (format ${format}).`, {
+      hint: 'Restore it with the version that wrote it.',
+    })
+  if (proof !== ownProof)
+    throw new DormouseError('setup_failed', 'The backup is of a cluster with another key.', {
+      hint: 'Use the `cluster.key` of the hosts that the backup was made of.',
+    })
+}
+
+function parseLine(line: Buffer): unknown {
+  try {
+    return JSON.parse(line.toString())
+  } catch {
+    throw notABackup()
+  }
+}
+
+function notABackup(): DormouseError {
+  return new DormouseError('invalid_argument', 'The file is not a whole backup of a cluster.')
+}

@@ -1,0 +1,28 @@
+import type { KV } from '@nats-io/kv'
+import type { ClusterKey } from './cluster-key.ts'
+import { compareAndSet, read } from './compare-and-set.ts'
+
+/** Things that exactly one host does. They are forgotten after some days. */
+export class Claims {
+  readonly #bucket: KV
+  readonly #key: ClusterKey
+  readonly #hostId: string
+
+  constructor(options: { bucket: KV; key: ClusterKey; hostId: string }) {
+    this.#bucket = options.bucket
+    this.#key = options.key
+    this.#hostId = options.hostId
+  }
+
+  /** True for exactly one of all hosts that ever claim it. */
+  async claim(what: string): Promise<boolean> {
+    const name = this.#key.nameOf(what)
+    return (await compareAndSet(this.#bucket, name, { value: this.#hostId, expected: 0 })) !== undefined
+  }
+
+  /** The host that has claimed it. */
+  async holder(what: string): Promise<string | undefined> {
+    const found = await read(this.#bucket, this.#key.nameOf(what))
+    return found && Buffer.from(found.value).toString()
+  }
+}
