@@ -46,7 +46,8 @@ export async function storePart(
 
 /** The parts of a snapshot in the depot. Their content is read when it is needed. */
 export async function partsInDepot(depot: Depot, list: string): Promise<ArrivingPart[]> {
-  return arrivingParts(depot, snapshotListSchema.parse(await depot.getList(list)).parts)
+  // The list of a template also says what it needs.
+  return arrivingParts(depot, snapshotListSchema.loose().parse(await depot.getList(list)).parts)
 }
 
 export async function arrivingParts(depot: Depot, parts: SnapshotList['parts']): Promise<ArrivingPart[]> {
