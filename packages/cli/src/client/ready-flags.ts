@@ -1,5 +1,5 @@
-import type { CreateTemplate } from 'dormouse'
 import { Option } from 'commander'
+import type { CreateTemplate } from 'dormouse'
 
 export interface ReadyFlags {
   readonly ready?: string
