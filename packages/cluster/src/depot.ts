@@ -74,10 +74,7 @@ export class Depot implements AsyncDisposable {
   }
 
   /** Stores what a stream holds. Chunks that are there already are not sent again. */
-  async storeStream(
-    content: Readable,
-    { chunkBytes = CHUNK_BYTES, isKept = false } = {},
-  ): Promise<Stored> {
+  async storeStream(content: Readable, { chunkBytes = CHUNK_BYTES, isKept = false } = {}): Promise<Stored> {
     const period = isKept ? KEPT : await this.period()
     const chunks: string[] = []
     const sending = new Set<Promise<void>>()
@@ -179,7 +176,10 @@ export class Depot implements AsyncDisposable {
     return found.list
   }
 
-  async #put(chunk: Uint8Array<ArrayBuffer>, period: number | string): Promise<{ name: string; sentBytes: number }> {
+  async #put(
+    chunk: Uint8Array<ArrayBuffer>,
+    period: number | string,
+  ): Promise<{ name: string; sentBytes: number }> {
     const { digest, content } = await this.#threads.name(chunk)
     const name = `${digest}-${period}`
     if (this.#known.has(name)) return { name, sentBytes: 0 }

@@ -180,7 +180,9 @@ export class Directory implements Disposable {
 
   /** A newer version may have written an entry. One that is ignored would look like a free sandbox. */
   #parse(id: string, value: Uint8Array): DirectoryEntry {
-    const parsed = storedEntrySchema.safeParse(JSON.parse(this.#key.open(value, `directory ${id}`).toString()))
+    const parsed = storedEntrySchema.safeParse(
+      JSON.parse(this.#key.open(value, `directory ${id}`).toString()),
+    )
     if (parsed.success) return parsed.data
     throw new DormouseError(
       'setup_failed',
