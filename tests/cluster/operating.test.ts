@@ -11,8 +11,8 @@ import {
   connectCluster,
   createJoinToken,
   Depot,
-  JetStreamStore,
   Directory,
+  JetStreamStore,
   restoreCluster,
   STATE_FORMAT,
   useJoinToken,
@@ -50,7 +50,8 @@ describe('a backup', () => {
     await entries.add('sb-kept', entry)
     const removed = await entries.add('sb-removed', entry)
     if (removed !== undefined) await entries.remove(removed)
-    const depot = new Depot({ store: await JetStreamStore.open({ ...before, replicas: 1 }), key: before.key })
+    const written = await JetStreamStore.open({ ...before, replicas: 1 })
+    const depot = new Depot({ store: written, key: before.key })
     const { chunks } = await depot.storeStream(Readable.from([content]))
     expect((await backUpCluster(before, path)).bytes).toBeGreaterThan(content.length)
     await expect(restoreCluster(before, path)).rejects.toMatchObject({ code: 'conflict' })
@@ -58,7 +59,8 @@ describe('a backup', () => {
     const empty = await NatsServer.start()
     try {
       await using after = await connect(empty)
-      const restored = new Depot({ store: await JetStreamStore.open({ ...after, replicas: 1 }), key: after.key })
+      const store = await JetStreamStore.open({ ...after, replicas: 1 })
+      const restored = new Depot({ store, key: after.key })
       await restoreCluster(after, path)
       using found = await Directory.open({ bucket: after.directory, key })
       expect(found.find('sb-kept')?.entry).toEqual(entry)
