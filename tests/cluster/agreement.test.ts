@@ -2,7 +2,16 @@ import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SharedDeadline } from '@dormouse/async'
-import { ClusterKey, connectCluster, Depot, Directory, Hosts, Lease, Names } from '@dormouse/cluster'
+import {
+  ClusterKey,
+  connectCluster,
+  Depot,
+  Directory,
+  Hosts,
+  JetStreamStore,
+  Lease,
+  Names,
+} from '@dormouse/cluster'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { NatsServer } from './nats-server.ts'
 
@@ -130,26 +139,42 @@ describe('the directory', () => {
   })
 })
 
+async function openDepot(hostId: string) {
+  const { jetstream, manager } = await connect(hostId)
+  const store = await JetStreamStore.open({ jetstream, manager, replicas: 1 })
+  const depot = new Depot({ store, key })
+  opened.push(depot)
+  return { depot, store }
+}
+
 describe('the depot', () => {
   test('returns what was stored, and sends what is there already only once', async () => {
-    const { jetstream, manager } = await connect('depot')
-    const depot = await Depot.open({ jetstream, manager, key, replicas: 1 })
+    const { depot } = await openDepot('depot')
     const content = Buffer.concat([randomBytes(3_000_000), Buffer.alloc(2_000_000)])
-    const first = await depot.store(Readable.from([content]))
+    const first = await depot.storeStream(Readable.from([content]))
     expect(first.sentBytes).toBeGreaterThan(3_000_000)
-    const again = await Depot.open({ jetstream, manager, key, replicas: 1 })
-    expect(await again.store(Readable.from([content]))).toMatchObject({ chunks: first.chunks, sentBytes: 0 })
-    const loaded: Buffer[] = []
+    const { depot: again } = await openDepot('depot-again')
+    expect(await again.storeStream(Readable.from([content]))).toMatchObject({
+      ...{ chunks: first.chunks, sentBytes: 0 },
+    })
+    const loaded: Uint8Array[] = []
     for await (const piece of depot.load(first.chunks)) loaded.push(piece)
     expect(Buffer.concat(loaded).equals(content)).toBe(true)
     await expect(depot.load(['0'.repeat(48)]).next()).rejects.toMatchObject({ code: 'snapshot_unusable' })
   })
 
   test('notices a chunk that was changed', async () => {
-    const { jetstream, manager } = await connect('damage')
-    const depot = await Depot.open({ jetstream, manager, key, replicas: 1 })
-    const { chunks } = await depot.store(Readable.from([randomBytes(1000)]))
-    await jetstream.publish(`dormouse.depot.chunk.${chunks[0]}`, randomBytes(1028))
+    const { depot, store } = await openDepot('damage')
+    const { chunks } = await depot.storeStream(Readable.from([randomBytes(1000)]))
+    await store.put(`chunk-${chunks[0]}`, randomBytes(1028))
     await expect(depot.load(chunks).next()).rejects.toMatchObject({ code: 'snapshot_unusable' })
+  })
+
+  test('keeps a list that is longer than a message of NATS', async () => {
+    const { depot } = await openDepot('long-list')
+    const list = Array.from({ length: 60_000 }, () => randomBytes(24).toString('hex'))
+    const name = await depot.putList('long', list)
+    expect(await depot.getList(name)).toEqual(list)
+    await expect(depot.getList('none-1')).rejects.toMatchObject({ code: 'snapshot_unusable' })
   })
 })

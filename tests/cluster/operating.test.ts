@@ -12,6 +12,7 @@ import {
   createJoinToken,
   Depot,
   Directory,
+  JetStreamStore,
   restoreCluster,
   STATE_FORMAT,
   useJoinToken,
@@ -49,15 +50,17 @@ describe('a backup', () => {
     await entries.add('sb-kept', entry)
     const removed = await entries.add('sb-removed', entry)
     if (removed !== undefined) await entries.remove(removed)
-    const depot = await Depot.open({ ...before, replicas: 1 })
-    const { chunks } = await depot.store(Readable.from([content]))
+    const written = await JetStreamStore.open({ ...before, replicas: 1 })
+    const depot = new Depot({ store: written, key: before.key })
+    const { chunks } = await depot.storeStream(Readable.from([content]))
     expect((await backUpCluster(before, path)).bytes).toBeGreaterThan(content.length)
     await expect(restoreCluster(before, path)).rejects.toMatchObject({ code: 'conflict' })
 
     const empty = await NatsServer.start()
     try {
       await using after = await connect(empty)
-      const restored = await Depot.open({ ...after, replicas: 1 })
+      const store = await JetStreamStore.open({ ...after, replicas: 1 })
+      const restored = new Depot({ store, key: after.key })
       await restoreCluster(after, path)
       using found = await Directory.open({ bucket: after.directory, key })
       expect(found.find('sb-kept')?.entry).toEqual(entry)
@@ -73,7 +76,7 @@ describe('a backup', () => {
   it('is refused when it is of another cluster, or not whole', async () => {
     const path = join(directory, 'other')
     await using connection = await connect(nats)
-    await Depot.open({ ...connection, replicas: 1 })
+    await JetStreamStore.open({ ...connection, replicas: 1 })
     await backUpCluster(connection, path)
     const empty = await NatsServer.start()
     try {

@@ -16,6 +16,8 @@ const TAG_BYTES = 16
 export class ClusterKey {
   /** Proves the key without showing it. */
   readonly proof: string
+  /** For a thread of this process, which makes its own. */
+  readonly secret: Uint8Array
   readonly #key: Buffer
   readonly #naming: Buffer
   readonly #signing: Buffer
@@ -23,6 +25,7 @@ export class ClusterKey {
   constructor(key: Uint8Array) {
     if (key.length !== KEY_BYTES)
       throw new DormouseError('setup_failed', `A cluster key has ${KEY_BYTES} bytes (saw ${key.length}).`)
+    this.secret = new Uint8Array(key)
     this.#key = createHmac('sha256', key).update('encryption').digest()
     this.#naming = createHmac('sha256', key).update('naming').digest()
     this.#signing = createHmac('sha256', key).update('signing').digest()

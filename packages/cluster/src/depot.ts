@@ -1,31 +1,33 @@
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import { deflateRaw, inflateRaw } from 'node:zlib'
 import { DormouseError } from '@dormouse/contracts'
-import { DiscardPolicy, type JetStreamClient, type JetStreamManager, StorageType } from '@nats-io/jetstream'
-import { headers } from '@nats-io/transport-node'
+import type { ChunkCache } from './chunk-cache.ts'
+import { ChunkThreads } from './chunk-threads.ts'
 import type { ClusterKey } from './cluster-key.ts'
+import type { ObjectStore } from './object-store.ts'
 
-const STREAM = 'dormouse-depot'
-const CHUNKS = 'dormouse.depot.chunk'
-const LISTS = 'dormouse.depot.list'
 /** A message of NATS holds 1 MB by default: this leaves room for what cannot be compressed, and for headers. */
 const CHUNK_BYTES = 960 * 1024
-const IN_FLIGHT_MAX = 6
-/** Chunks that this host knows to be there: 48 bytes each. */
+const IN_FLIGHT_MAX = 8
+/** Objects that this host knows to be there: 64 bytes each. */
 const KNOWN_MAX = 500_000
-const REQUEST_TIMEOUT_MS = 20_000
-const WRONG_SEQUENCE = 10071
-const NO_MESSAGE = 10037
+/** Instead of a period, in names of objects that are never collected. */
+const KEPT = 'kept'
+const CLOCK_MS = 60_000
+export const DAY_MS = 24 * 3600 * 1000
 
 const compress = promisify(deflateRaw)
 const expand = promisify(inflateRaw)
 
 export interface DepotOptions {
-  readonly jetstream: JetStreamClient
-  readonly manager: JetStreamManager
+  readonly store: ObjectStore
   readonly key: ClusterKey
-  readonly replicas: number
+  readonly cache?: ChunkCache | undefined
+  /** How long a name is used again: see `periodOf`. */
+  readonly periodMs?: number
+  /** How long the time of the store is taken from this host's own clock before it is asked for again. */
+  readonly clockMs?: number
 }
 
 /** How much of an upload was new. */
@@ -38,41 +40,53 @@ export interface Stored {
 /**
  * Where snapshots are that more than one host can restore: chunks under a name that follows from their content,
  * compressed and encrypted, and lists that name chunks.
+ *
+ * A name ends with the period in which it was written, by the clock of the store. Writers rely on objects of their own
+ * period only, and `collectDepot` removes objects of earlier ones. So it never removes what a writer relies on.
  */
-export class Depot {
+export class Depot implements AsyncDisposable {
   readonly #options: DepotOptions
+  readonly #threads: ChunkThreads
   readonly #known = new Set<string>()
+  #clock: { readonly askedMs: number; readonly storeMs: number } | undefined
 
-  private constructor(options: DepotOptions) {
+  constructor(options: DepotOptions) {
     this.#options = options
+    this.#threads = new ChunkThreads(options.key.secret)
   }
 
-  static async open(options: DepotOptions): Promise<Depot> {
-    await options.manager.streams.add({
-      name: STREAM,
-      subjects: [`${CHUNKS}.*`, `${LISTS}.*`],
-      max_msgs_per_subject: 1,
-      discard: DiscardPolicy.New,
-      storage: StorageType.File,
-      num_replicas: options.replicas,
-      allow_direct: true,
-    })
-    return new Depot(options)
+  get store(): ObjectStore {
+    return this.#options.store
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#threads[Symbol.asyncDispose]()
+  }
+
+  /** The present period, by the clock of the store. */
+  async period(): Promise<number> {
+    const now = performance.now()
+    if (this.#clock === undefined || now - this.#clock.askedMs > (this.#options.clockMs ?? CLOCK_MS)) {
+      this.#clock = { askedMs: now, storeMs: await this.#options.store.nowMs() }
+    }
+    const { askedMs, storeMs } = this.#clock
+    return Math.floor((storeMs + now - askedMs) / (this.#options.periodMs ?? DAY_MS))
   }
 
   /** Stores what a stream holds. Chunks that are there already are not sent again. */
-  async store(content: Readable): Promise<Stored> {
+  async storeStream(content: Readable, { chunkBytes = CHUNK_BYTES, isKept = false } = {}): Promise<Stored> {
+    const period = isKept ? KEPT : await this.period()
     const chunks: string[] = []
     const sending = new Set<Promise<void>>()
     const total = { bytes: 0, sentBytes: 0 }
     let failure: unknown
-    for await (const chunk of inChunks(content)) {
-      const name = this.#options.key.nameOf(chunk)
-      chunks.push(name)
+    for await (const chunk of inChunks(content, chunkBytes)) {
+      const place = chunks.push('') - 1
       total.bytes += chunk.length
-      const sent: Promise<void> = this.#put(name, chunk)
-        .then((bytes) => {
-          total.sentBytes += bytes
+      const sent: Promise<void> = this.#put(chunk, period)
+        .then(({ name, sentBytes }) => {
+          chunks[place] = name
+          total.sentBytes += sentBytes
         })
         .catch((error: unknown) => {
           failure ??= error
@@ -83,117 +97,150 @@ export class Depot {
       if (failure !== undefined) break
     }
     await Promise.all(sending)
-    if (failure !== undefined) throw explain(failure)
+    if (failure !== undefined) throw failure
     return { chunks, ...total }
   }
 
   /** The content of these chunks, in order. Throws `snapshot_unusable` when one is missing or damaged. */
-  async *load(chunks: readonly string[]): AsyncGenerator<Buffer> {
-    const loading: Promise<Buffer>[] = []
+  async *load(chunks: readonly string[]): AsyncGenerator<Uint8Array> {
+    const loading: Promise<Uint8Array>[] = []
     let next = 0
     const loadMore = () => {
       while (loading.length < IN_FLIGHT_MAX && next < chunks.length) {
-        const chunk = this.#get(chunks[next++] ?? '')
+        const chunk = this.loadChunk(chunks[next++] ?? '')
         // Awaited in order below; until then a rejection is not unhandled.
         chunk.catch(() => {})
         loading.push(chunk)
       }
     }
-    for (loadMore(); loading.length > 0; loadMore()) yield (await loading.shift()) as Buffer
+    for (loadMore(); loading.length > 0; loadMore()) yield (await loading.shift()) as Uint8Array
   }
 
-  /** Stores a list under a name of the caller's own. A list never changes: a second one of this name is ignored. */
-  async putList(name: string, list: unknown): Promise<void> {
+  async loadChunk(name: string): Promise<Uint8Array> {
+    const { store, cache } = this.#options
+    const digest = digestOf(name)
+    const cached = await cache?.find(name)
+    if (cached !== undefined) {
+      const chunk = await this.#threads.open(cached, digest).catch(() => undefined)
+      if (chunk !== undefined) return chunk
+      await cache?.remove(name)
+    }
+    const sealed = await store.find(chunkObject(name))
+    if (sealed === undefined) throw lacking()
+    const chunk = await this.#threads.open(sealed, digest)
+    void cache?.add(name, sealed)
+    return chunk
+  }
+
+  /** Stores a list, and returns its name. It replaces one of the same `base` and period. */
+  async putList(base: string, list: unknown, { isKept = false } = {}): Promise<string> {
+    const { store, key } = this.#options
+    const name = isKept ? this.keptName(base) : `${base}-${await this.period()}`
     const plain = await compress(Buffer.from(JSON.stringify(list)))
-    await this.#publish(`${LISTS}.${name}`, this.#options.key.seal(plain, `list ${name}`))
+    if (plain.length <= CHUNK_BYTES) {
+      await store.put(listObject(name), key.seal(plain, `list ${name}`))
+      return name
+    }
+    const { chunks } = await this.storeStream(Readable.from([plain]), { isKept })
+    return await this.putList(base, { longList: chunks } satisfies LongList, { isKept })
   }
 
-  /** Undefined when there is none. */
-  async findList(name: string): Promise<unknown> {
-    const sealed = await this.#find(`${LISTS}.${name}`)
+  /** The name of a list that is never collected. */
+  keptName(base: string): string {
+    return `${base}-${KEPT}`
+  }
+
+  /** The name of a list of this `base` that a writer may rely on: one of the present period. */
+  async findRecent(base: string): Promise<string | undefined> {
+    const name = `${base}-${await this.period()}`
+    return (await this.#options.store.has(listObject(name))) ? name : undefined
+  }
+
+  /** Undefined when there is none. `chunks`: of a list that is too long for one object. */
+  async findList(name: string): Promise<{ list: unknown; chunks: readonly string[] } | undefined> {
+    const { store, key } = this.#options
+    const sealed = await store.find(listObject(name))
     if (sealed === undefined) return undefined
-    return JSON.parse((await expand(this.#options.key.open(sealed, `list ${name}`))).toString())
+    const read = async (bytes: Uint8Array) => JSON.parse((await expand(bytes)).toString()) as unknown
+    const list = await read(key.open(sealed, `list ${name}`))
+    if (!isLongList(list)) return { list, chunks: [] }
+    const pieces: Uint8Array[] = []
+    for await (const piece of this.load(list.longList)) pieces.push(piece)
+    return { list: await read(Buffer.concat(pieces)), chunks: list.longList }
   }
 
-  async hasList(name: string): Promise<boolean> {
-    return (await this.#find(`${LISTS}.${name}`)) !== undefined
+  /** Like `findList`. Throws `snapshot_unusable` when there is none. */
+  async getList(name: string): Promise<unknown> {
+    const found = await this.findList(name)
+    if (found === undefined) throw lacking()
+    return found.list
   }
 
-  /** Bytes that were sent: 0 when the chunk was there. */
-  async #put(name: string, chunk: Buffer): Promise<number> {
-    if (this.#known.has(name)) return 0
-    const sealed = this.#options.key.seal(await compress(chunk, { level: 1 }), `chunk ${name}`)
-    const isNew = await this.#publish(`${CHUNKS}.${name}`, sealed)
+  async #put(
+    chunk: Uint8Array<ArrayBuffer>,
+    period: number | string,
+  ): Promise<{ name: string; sentBytes: number }> {
+    const { digest, content } = await this.#threads.name(chunk)
+    const name = `${digest}-${period}`
+    if (this.#known.has(name)) return { name, sentBytes: 0 }
+    const sealed = await this.#threads.seal(content, digest)
+    const isNew = await this.#options.store.put(chunkObject(name), sealed, { keepsFirst: true })
     if (this.#known.size >= KNOWN_MAX) this.#known.clear()
     this.#known.add(name)
-    return isNew ? sealed.length : 0
-  }
-
-  async #get(name: string): Promise<Buffer> {
-    const sealed = await this.#find(`${CHUNKS}.${name}`)
-    if (sealed === undefined)
-      throw new DormouseError(
-        'snapshot_unusable',
-        'The snapshot cannot be restored: the depot lacks a part of it.',
-        {
-          details: { reason: 'the depot lacks a part of it', damaged: true },
-        },
-      )
-    const chunk = await expand(this.#options.key.open(sealed, `chunk ${name}`))
-    if (this.#options.key.nameOf(chunk) === name) return chunk
-    throw new DormouseError(
-      'snapshot_unusable',
-      'The snapshot cannot be restored: the depot has damaged a part of it.',
-    )
-  }
-
-  /** False when there was one already. */
-  async #publish(subject: string, payload: Uint8Array): Promise<boolean> {
-    const expected = headers()
-    expected.set('Nats-Expected-Last-Subject-Sequence', '0')
-    try {
-      await this.#options.jetstream.publish(subject, payload, {
-        headers: expected,
-        timeout: REQUEST_TIMEOUT_MS,
-      })
-      return true
-    } catch (error) {
-      if ((error as { code?: unknown }).code === WRONG_SEQUENCE) return false
-      throw explain(error)
-    }
-  }
-
-  async #find(subject: string): Promise<Uint8Array | undefined> {
-    try {
-      const message = await this.#options.manager.direct.getMessage(STREAM, { last_by_subj: subject })
-      return message?.data
-    } catch (error) {
-      const { code, status } = error as { code?: unknown; status?: unknown }
-      if (code === NO_MESSAGE || code === 404 || status === 404) return undefined
-      throw explain(error)
-    }
+    return { name, sentBytes: isNew ? sealed.length : 0 }
   }
 }
 
-async function* inChunks(content: Readable): AsyncGenerator<Buffer> {
-  let held: Buffer[] = []
-  let bytes = 0
+interface LongList {
+  readonly longList: readonly string[]
+}
+
+function isLongList(list: unknown): list is LongList {
+  return typeof list === 'object' && list !== null && 'longList' in list
+}
+
+export function chunkObject(name: string): string {
+  return `chunk-${name}`
+}
+
+export function listObject(name: string): string {
+  return `list-${name}`
+}
+
+/** The period in which an object was written. */
+export function periodOf(object: string): number {
+  return Number(object.slice(object.lastIndexOf('-') + 1))
+}
+
+function digestOf(chunk: string): string {
+  return chunk.slice(0, chunk.lastIndexOf('-'))
+}
+
+async function* inChunks(content: Readable, chunkBytes: number): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  let chunk = new Uint8Array(chunkBytes)
+  let filled = 0
   for await (const piece of content as AsyncIterable<Buffer>) {
-    held.push(piece)
-    bytes += piece.length
-    while (bytes >= CHUNK_BYTES) {
-      const all = Buffer.concat(held)
-      yield all.subarray(0, CHUNK_BYTES)
-      held = [all.subarray(CHUNK_BYTES)]
-      bytes -= CHUNK_BYTES
+    for (let at = 0; at < piece.length; ) {
+      const taken = Math.min(piece.length - at, chunkBytes - filled)
+      chunk.set(piece.subarray(at, at + taken), filled)
+      at += taken
+      filled += taken
+      if (filled < chunkBytes) continue
+      yield chunk
+      // The buffer is a thread's now.
+      chunk = new Uint8Array(chunkBytes)
+      filled = 0
     }
   }
-  if (bytes > 0) yield Buffer.concat(held)
+  if (filled > 0) yield chunk.slice(0, filled)
 }
 
-function explain(error: unknown): unknown {
-  if (error instanceof DormouseError) return error
-  return new DormouseError('cluster_unavailable', 'The depot of the cluster does not answer.', {
-    cause: error,
-  })
+function lacking(): DormouseError {
+  return new DormouseError(
+    'snapshot_unusable',
+    'The snapshot cannot be restored: the depot lacks a part of it.',
+    {
+      details: { reason: 'the depot lacks a part of it', damaged: true },
+    },
+  )
 }

@@ -110,6 +110,24 @@ export class Directory implements Disposable {
     return this.#entries.values()
   }
 
+  /** Asks NATS for all entries: none of them is older than this call. */
+  async readAll(): Promise<Located[]> {
+    const found = new Map<string, Located>()
+    const watch = await watchBucket(this.#bucket, {
+      put: (id, { value, revision }) => found.set(id, { id, entry: this.#parse(id, value), revision }),
+      removed: (id) => found.delete(id),
+    })
+    watch[Symbol.dispose]()
+    return [...found.values()]
+  }
+
+  /** Removes the marks of sandboxes that were deleted longer ago: see `wasRemoved`. */
+  async forgetRemoved(olderMs: number): Promise<void> {
+    // Missing in the types of the interface.
+    const bucket = this.#bucket as KV & { purgeDeletes(olderMs: number): Promise<unknown> }
+    await bucket.purgeDeletes(olderMs)
+  }
+
   /** Asks NATS: for an entry that may be newer than what was heard of. */
   async read(id: string): Promise<Located | undefined> {
     const found = await read(this.#bucket, id)
@@ -155,17 +173,20 @@ export class Directory implements Disposable {
 
   #remember(id: string, { value, revision }: Versioned): Located | undefined {
     if ((this.#entries.get(id)?.revision ?? 0) >= revision) return this.#entries.get(id)
+    const located = { id, entry: this.#parse(id, value), revision }
+    this.#entries.set(id, located)
+    return located
+  }
+
+  /** A newer version may have written an entry. One that is ignored would look like a free sandbox. */
+  #parse(id: string, value: Uint8Array): DirectoryEntry {
     const parsed = storedEntrySchema.safeParse(
       JSON.parse(this.#key.open(value, `directory ${id}`).toString()),
     )
-    // A newer version may have written it. An entry that is ignored would look like a free sandbox.
-    if (!parsed.success)
-      throw new DormouseError(
-        'setup_failed',
-        `The directory has an entry that this version cannot read: ${id}.`,
-      )
-    const located = { id, entry: parsed.data, revision }
-    this.#entries.set(id, located)
-    return located
+    if (parsed.success) return parsed.data
+    throw new DormouseError(
+      'setup_failed',
+      `The directory has an entry that this version cannot read: ${id}.`,
+    )
   }
 }

@@ -307,6 +307,7 @@ export class LinuxEngine extends VolumeEngine implements Engine {
     // Burrows and later snapshots may use its layers, and rely on them being on disk.
     await host.unsynced.require(snapshotId)
     await reserve.forget(({ manifest }) => manifest.id === snapshotId)
+    await host.arrivals.stop(snapshotId)
     await store.delete(snapshotId)
     await collector.collect()
   }

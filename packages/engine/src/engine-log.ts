@@ -12,6 +12,8 @@ export interface Log {
 export type EngineFailureKind =
   /** A snapshot did not get a faster version. */
   | 'upkeep'
+  /** Memory of a snapshot of another host has not come yet. */
+  | 'arrival'
   /** File layers or other leftovers that nothing refers to were not removed. */
   | 'collection'
   /** A burrow or directory that is no longer needed was not removed. */

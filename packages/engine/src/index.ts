@@ -71,7 +71,10 @@ export { type ImageSource, parseImageSource } from './image-source.ts'
 export type { DiskUse, Measurement, StopAt, StorageReport } from './measurement.ts'
 export { capabilitiesIn, ofIsolation } from './one-isolation.ts'
 export type {
+  ArrivingMemory,
   ArrivingPart,
+  ArrivingSnapshot,
+  Extent,
   HostAbilities,
   PortablePart,
   PortableSnapshot,

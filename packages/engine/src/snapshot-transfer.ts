@@ -7,13 +7,25 @@ export type SnapshotNeeds = unknown
 /** What a host has for snapshots of other hosts, in the words of its engine. Plain data. */
 export type HostAbilities = unknown
 
-/** One piece of a snapshot as a stream of bytes. */
-export interface PortablePart {
-  /** Parts of the same key have the same content, in every snapshot of every host. */
-  readonly key: string
-  /** Fails when the snapshot was deleted meanwhile. */
-  readonly read: () => Readable
-}
+/** Bytes of a sparse file that are not a hole: its offset and its length. Whole pages, except at the end of the file. */
+export type Extent = readonly [offset: number, lengthBytes: number]
+
+/** One piece of a snapshot as a stream of bytes. Reading it fails when the snapshot was deleted meanwhile. */
+export type PortablePart =
+  | {
+      readonly kind: 'archive'
+      /** Parts of the same key have the same content, in every snapshot of every host. */
+      readonly key: string
+      readonly read: () => Readable
+    }
+  | {
+      /** A memory file. Another host reads it in any order, while the sandbox already runs. */
+      readonly kind: 'memory'
+      readonly key: string
+      readonly sizeBytes: number
+      /** `content` has the bytes of all extents, without the holes between them. */
+      readonly read: () => Promise<{ readonly extents: readonly Extent[]; readonly content: Readable }>
+    }
 
 /** A snapshot as it travels to another host. */
 export interface PortableSnapshot {
@@ -21,10 +33,25 @@ export interface PortableSnapshot {
   readonly parts: readonly PortablePart[]
 }
 
+/** A memory file that is on its way. Its extents one after the other are cut into chunks. */
+export interface ArrivingMemory {
+  readonly sizeBytes: number
+  readonly extents: readonly Extent[]
+  /** Whole pages. The last chunk may be shorter. */
+  readonly chunkBytes: number
+  readonly load: (chunk: number) => Promise<Uint8Array>
+}
+
 /** A part that has come from another host. */
-export interface ArrivingPart {
-  readonly key: string
-  readonly content: () => AsyncIterable<Uint8Array>
+export type ArrivingPart =
+  | { readonly kind: 'archive'; readonly key: string; readonly content: () => AsyncIterable<Uint8Array> }
+  | { readonly kind: 'memory'; readonly key: string; readonly memory: ArrivingMemory }
+
+/** A snapshot that can be restored, while parts of its memory are still on their way. */
+export interface ArrivingSnapshot {
+  readonly id: SnapshotId
+  /** What `import` was told about where it comes from. */
+  readonly origin: string
 }
 
 /** Snapshots that one host takes and another one restores. Engines of one kind understand each other. */
@@ -35,8 +62,17 @@ export interface SnapshotTransfer {
   /** Runs `work` with the parts of a snapshot, which stay on disk meanwhile. Throws `not_found`. */
   export<Value>(snapshotId: SnapshotId, work: (snapshot: PortableSnapshot) => Promise<Value>): Promise<Value>
   /**
-   * Post: the snapshot is on disk and can be restored. Does nothing when it is there already. On failure nothing of it
-   * is left. Throws `snapshot_unusable` when this host lacks what it needs, or a part is damaged.
+   * Post: the snapshot can be restored. Archives are on disk, and memory follows in the background: first what the last
+   * wake touched and what the processes ask for, then the rest. Does nothing when it is there already. On failure
+   * nothing of it is left. Throws `snapshot_unusable` when this host lacks what it needs, or a part is damaged.
    */
-  import(snapshotId: SnapshotId, parts: readonly ArrivingPart[]): Promise<void>
+  import(snapshotId: SnapshotId, parts: readonly ArrivingPart[], origin: string): Promise<void>
+  /** Snapshots whose memory an earlier server did not get to. They cannot be restored until `resume`. */
+  interrupted(): Promise<readonly ArrivingSnapshot[]>
+  /** Continues to fetch the memory of a snapshot. */
+  resume(snapshotId: SnapshotId, parts: readonly ArrivingPart[]): Promise<void>
+  /** Post: all of the snapshot is on disk. Does nothing for one that did not come from another host. */
+  untilArrived(snapshotId: SnapshotId): Promise<void>
+  /** Bytes of memory that have come from other hosts since the engine opened. */
+  readonly arrivedBytes: number
 }

@@ -13,6 +13,7 @@ import { describeMounts, explainMountFailure } from '../volume/volume-mounts.ts'
 import type { BurrowHost } from './burrow-host.ts'
 import { type BurrowRecord, newRecord, writeRecord } from './burrow-record.ts'
 import type { InitConfig } from './launch-init.ts'
+import type { MemoryMount } from './memory-mount.ts'
 import { ShownLimits } from './shown-limits.ts'
 import { SPARE_LIMITS, type Spare } from './spare.ts'
 
@@ -30,6 +31,8 @@ export interface LaunchBurrow {
   readonly parent?: SnapshotId
   /** Host paths of the memory files that its processes will map. */
   readonly memoryFiles?: readonly string[]
+  /** Shows them to the burrow while pages are missing. Without it the burrow sees the files themselves. */
+  readonly mountMemory?: ((paths: BurrowPaths) => Promise<MemoryMount>) | undefined
   /** What the monotonic and the boot-time clock read at the start; 0 by default. */
   readonly clocks?: { readonly monotonicNs: bigint; readonly boottimeNs: bigint }
   /** The command that becomes pid 2. Without it the burrow has no process but PID 1. */
@@ -67,21 +70,29 @@ export async function launchBurrow(
   { paths, cgroup, init }: Spare,
   launch: LaunchBurrow,
 ): Promise<LaunchedBurrow> {
-  const { memoryFiles = [], signal } = launch
+  const { memoryFiles = [], mountMemory, signal } = launch
   const record = describeLaunch(paths, launch)
-  const launching = init.launch(initConfig(host, launch, paths), signal)
+  // A burrow gets links to its own memory files, not a shared directory. The last link frees the file.
+  const linked = allOf(memoryFiles.map((file) => link(file, join(paths.memory, basename(file)))))
+  const mount = mountMemory && (await linked.then(() => mountMemory(paths)))
+  const launching = init.launch(initConfig(host, launch, { paths, memory: mount?.directory }), signal)
   // While dormouse-init works: it only mounts these files, and it takes longer than writing them.
   new ShownLimits(paths.limits, SPARE_LIMITS, { isFresh: true }).setLimits(launch.limits)
-  const [first] = await allOf([
-    launching.catch((error: unknown) => {
-      throw explainMountFailure(error)
-    }),
-    writeRecord(paths.record, record),
-    cgroup.apply(launch.limits),
-    // A burrow gets links to its own memory files, not a shared directory. The last link frees the file.
-    ...memoryFiles.map((file) => link(file, join(paths.memory, basename(file)))),
-  ])
-  return { paths, cgroup, first, record }
+  try {
+    const [first] = await allOf([
+      launching.catch((error: unknown) => {
+        throw explainMountFailure(error)
+      }),
+      writeRecord(paths.record, record),
+      cgroup.apply(launch.limits),
+      linked,
+    ])
+    mount?.hide()
+    return { paths, cgroup, first, record }
+  } catch (error) {
+    mount?.channel.destroy()
+    throw error
+  }
 }
 
 function describeLaunch(paths: BurrowPaths, launch: LaunchBurrow): BurrowRecord {
@@ -99,7 +110,11 @@ function describeLaunch(paths: BurrowPaths, launch: LaunchBurrow): BurrowRecord 
   })
 }
 
-function initConfig({ layout, kdatDir }: BurrowHost, launch: LaunchBurrow, paths: BurrowPaths): InitConfig {
+function initConfig(
+  { layout, kdatDir }: BurrowHost,
+  launch: LaunchBurrow,
+  { paths, memory = paths.memory }: { paths: BurrowPaths; memory: string | undefined },
+): InitConfig {
   const { layers = [], volumes = [], clocks = { monotonicNs: 0n, boottimeNs: 0n } } = launch
   const { uidBase, uidCount } = launch.template.manifest
   // Relative, because processes inside can read mount options, which should not show paths of the host.
@@ -112,7 +127,7 @@ function initConfig({ layout, kdatDir }: BurrowHost, launch: LaunchBurrow, paths
     overlay: `lowerdir=${lower},upperdir=upper,workdir=work,redirect_dir=on,index=off,metacopy=off`,
     tools: launch.toolsDir,
     ...(launch.runDir !== undefined && { link: launch.runDir }),
-    memory: paths.memory,
+    memory,
     ...(kdatDir !== undefined && { kdat: kdatDir }),
     ...(launch.hidesLimits !== true && { limits: paths.limits }),
     ...(volumes.length > 0 && { volumes: layout.volumesDir, volume: describeMounts(volumes) }),

@@ -16,6 +16,8 @@ export async function improveStored(
 ): Promise<boolean> {
   const { host, dataDir, store, collector } = engine
   const { layout, imageThreads, verified, unsynced } = host
+  // Its memory is read as a whole. The next upkeep finds it here.
+  if (host.arrivals.isArriving(id)) return false
   await unsynced.require(id)
   // A failure may leave an unused layer.
   let mayLeaveLayers = true

@@ -36,3 +36,12 @@ export async function makeReadAhead(paths: SnapshotPaths, imageThreads: ImageThr
     await rm(`${paths.ahead}.new`, { force: true })
   }
 }
+
+/** The list of file ranges that the last wake touched; empty when it is not known. */
+export async function readAheadList(paths: SnapshotPaths, imageThreads: ImageThreads): Promise<string> {
+  const read = () => readFile(paths.ahead, 'utf8').catch(() => undefined)
+  const list = await read()
+  if (list !== undefined) return list
+  await makeReadAhead(paths, imageThreads).catch(() => {})
+  return (await read()) ?? ''
+}

@@ -56,7 +56,8 @@ export type RestoreBurrow = RestoreProcesses & Introduction
  */
 export async function restoreBurrow(host: SnapshotHost, restore: RestoreBurrow): Promise<LinuxBurrow> {
   // The snapshot of a fork has just been written.
-  if (restore.reason !== 'fork') startReadAhead(restore.paths, restore.template)
+  if (restore.reason !== 'fork' && !host.arrivals.isArriving(restore.manifest.id))
+    startReadAhead(restore.paths, restore.template)
   await verifyRestorable(host, restore)
   restore.signal?.throwIfAborted()
   try {
@@ -129,6 +130,7 @@ export async function restoreProcesses(
     image: manifest.image,
     parent: manifest.id,
     memoryFiles: manifest.memory.map(({ name }) => join(paths.memory, name)),
+    mountMemory: host.arrivals.mountFor(manifest.id),
     clocks: clocksOf(restore),
     lastPid: freePidAbove(manifest),
     hidesLimits: manifest.showsLimits !== true,

@@ -1,3 +1,4 @@
+import { abortable } from '@dormouse/async'
 import type { LimitRestore, SavedBurrow, SnapshotOptions } from '@dormouse/engine'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { guestToolsDir } from '../guest-tools.ts'
@@ -59,10 +60,11 @@ export async function saveBurrow(
  * the burrow runs on, and what was done need not be done again.
  */
 export async function prepareSave(
-  { host: { failures }, dataDir }: SnapshotEngine,
+  { host: { failures, arrivals }, dataDir }: SnapshotEngine,
   burrow: LinuxBurrow,
   signal: AbortSignal | undefined,
 ): Promise<void> {
+  await abortable(arrivals.require(burrow.record.parent), signal)
   const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
   const { movedBytes } = await moveMemory(burrow, { toolsDir, failures, signal })
   if (movedBytes > 0 && signal?.aborted !== true) await syncMemory(burrow, signal)
@@ -75,6 +77,8 @@ export async function saveAndEnd(
   how: Pick<TakeSnapshot, 'keepTimers' | 'isUnsynced' | 'refusesLocks' | 'signal'> = {},
 ): Promise<Omit<TakenSnapshot, 'leftover'>> {
   const { host, dataDir, dumper, leftovers } = engine
+  // The new snapshot shares its memory files.
+  await abortable(host.arrivals.require(burrow.record.parent), how.signal)
   const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
   const { leftover, ...taken } = await engine.collector.withoutCollecting(() =>
     takeSnapshot(host, { burrow, dumper, toolsDir, movesMemory: true, ...how }),

@@ -12,6 +12,7 @@ import { removeOldPulls } from '../storage/pulls-directory.ts'
 import { SnapshotStore } from '../storage/snapshot-store.ts'
 import { UnsyncedSnapshots } from '../storage/unsynced-snapshots.ts'
 import { VerifiedSnapshots } from '../storage/verify-snapshot.ts'
+import { Arrivals } from './arrivals.ts'
 import { type DumpHost, removeDumpCgroups } from './dump-process.ts'
 import { Dumper } from './dumper.ts'
 import { findLayersOfBurrows } from './layers-of-burrows.ts'
@@ -58,7 +59,8 @@ export class SnapshotEngine implements AsyncDisposable {
     const { layout, hierarchies, failures } = host
     const verified = new VerifiedSnapshots()
     const unsynced = new UnsyncedSnapshots(layout, failures)
-    this.host = { ...host, verified, unsynced, imageThreads: new ImageThreads() }
+    const arrivals = new Arrivals(layout, failures)
+    this.host = { ...host, verified, unsynced, arrivals, imageThreads: new ImageThreads() }
     this.dataDir = dataDir
     this.toolsDir = toolsDir
     this.#dumpHost = { hierarchies, cgroupName: layout.cgroupName, failures, ownCgroups: new Set() }
@@ -119,7 +121,8 @@ export class SnapshotEngine implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const parts = [this.dumper, this.reserve, this.leftovers, this.collector, this.host.unsynced]
+    const { unsynced, arrivals } = this.host
+    const parts = [this.dumper, this.reserve, this.leftovers, this.collector, unsynced, arrivals]
     await Promise.all(parts.map((part) => part[Symbol.asyncDispose]()))
     await this.host.imageThreads[Symbol.asyncDispose]()
   }

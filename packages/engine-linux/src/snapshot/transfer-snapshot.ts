@@ -1,20 +1,32 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, rename } from 'node:fs/promises'
+import { mkdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { allOf } from '@dormouse/async'
 import { DormouseError, isLayerId, type LayerId, type SnapshotId } from '@dormouse/contracts'
-import type { ArrivingPart, PortablePart, PortableSnapshot, SnapshotTransfer } from '@dormouse/engine'
-import type { SnapshotPaths } from '../host/layout.ts'
+import type {
+  ArrivingMemory,
+  ArrivingPart,
+  PortablePart,
+  PortableSnapshot,
+  SnapshotTransfer,
+} from '@dormouse/engine'
+import type { Layout, SnapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
-import { syncDirectory, syncFileSystem } from '../host/sync-files.ts'
-import { type Manifest, readManifest } from '../storage/manifest.ts'
+import { syncDirectory } from '../host/sync-files.ts'
+import { PageWorker } from '../image/page-worker.ts'
+import { generationPaths } from '../storage/generation.ts'
+import { type FullManifest, type Manifest, readManifest } from '../storage/manifest.ts'
 import { publishSnapshot, UNFINISHED } from '../storage/publish-snapshot.ts'
 import { whileReading } from '../storage/snapshot-readers.ts'
 import { damaged, unusable } from '../storage/verify-snapshot.ts'
+import type { BeginArrival } from './arrivals.ts'
 import { abilitiesOf, needsOf, problemOf } from './portable-needs.ts'
+import { readAheadList } from './read-ahead.ts'
+import { readExtents } from './read-extents.ts'
 import type { SnapshotEngine } from './snapshot-engine.ts'
 
 /** Holes, extended attributes (whiteouts, capabilities, seals), owners by number, times to the nanosecond. */
@@ -42,6 +54,10 @@ const UNPACK = [
   '--delay-directory-restore',
 ] as const
 const DIRECTORY = 'snapshot'
+/** Without it a burrow cannot wait for pages that are missing, so nothing may be missing. */
+const FUSE = '/dev/fuse'
+
+type ArrivingArchive = Extract<ArrivingPart, { kind: 'archive' }>
 const ERROR_MAX_CHARACTERS = 500
 
 /** Snapshots that travel between hosts as archives: one of the directory, one of each memory file and each layer. */
@@ -50,7 +66,13 @@ export function snapshotTransfer(engine: SnapshotEngine): SnapshotTransfer {
     problemOf,
     abilities: () => abilitiesOf(engine),
     export: (id, work) => exportSnapshot(engine, id, work),
-    import: (id, parts) => importSnapshot(engine, id, parts),
+    import: (id, parts, origin) => importSnapshot(engine, { id, parts, origin }),
+    interrupted: () => engine.host.arrivals.interrupted(),
+    resume: (id, parts) => resumeArrival(engine, id, parts),
+    untilArrived: (id) => engine.host.arrivals.require(id),
+    get arrivedBytes() {
+      return engine.host.arrivals.arrivedBytes
+    },
   }
 }
 
@@ -60,6 +82,7 @@ async function exportSnapshot<Value>(
   work: (snapshot: PortableSnapshot) => Promise<Value>,
 ): Promise<Value> {
   await engine.host.unsynced.require(id)
+  await engine.host.arrivals.require(id)
   const { dir } = engine.host.layout.snapshot(id)
   return whileReading(dir, async () => {
     const { paths, manifest } = await engine.store.get(id)
@@ -75,23 +98,33 @@ function listParts({ host }: SnapshotEngine, paths: SnapshotPaths, manifest: Man
   const memory = manifest.kind === 'files' ? [] : manifest.memory
   return [
     {
+      kind: 'archive',
       key: `${DIRECTORY}-${manifest.id}${generation}`,
       read: () => pack(paths.dir, present),
     },
-    ...memory.map(({ name, checksum, sizeBytes, mtimeNs }) => ({
-      key: `memory-${name}-${checksum}-${sizeBytes}-${mtimeNs}`,
-      read: () => pack(paths.memory, [name]),
-    })),
-    ...manifest.layers.map((layer) => ({ key: layer, read: () => pack(host.layout.layer(layer), ['.']) })),
+    ...memory.map((file): PortablePart => {
+      const { sizeBytes } = file
+      const read = () => readExtents(join(paths.memory, file.name))
+      return { kind: 'memory', key: memoryKey(file), sizeBytes, read }
+    }),
+    ...manifest.layers.map((layer): PortablePart => {
+      return { kind: 'archive', key: layer, read: () => pack(host.layout.layer(layer), ['.']) }
+    }),
   ]
 }
 
-async function importSnapshot(
-  engine: SnapshotEngine,
-  id: SnapshotId,
-  parts: readonly ArrivingPart[],
-): Promise<void> {
-  const { layout } = engine.host
+function memoryKey({ name, checksum, sizeBytes, mtimeNs }: FullManifest['memory'][number]): string {
+  return `pages-${name}-${checksum}-${sizeBytes}-${mtimeNs}`
+}
+
+interface ImportSnapshot {
+  readonly id: SnapshotId
+  readonly parts: readonly ArrivingPart[]
+  readonly origin: string
+}
+
+async function importSnapshot(engine: SnapshotEngine, { id, parts, origin }: ImportSnapshot): Promise<void> {
+  const { layout, arrivals, imageThreads } = engine.host
   const final = layout.snapshot(id)
   if (existsSync(final.manifest)) return
   const work = join(layout.snapshotsDir, `${UNFINISHED}${id}`)
@@ -101,59 +134,97 @@ async function importSnapshot(
     await mkdir(join(work, 'snapshot'), { recursive: true, mode: 0o700 })
     try {
       const manifest = await unpackAll(engine, { id, work, parts })
-      await syncFileSystem(work)
+      const arriving = beginOf(join(work, 'snapshot'), manifest, parts)
+      const files = arriving && (await arrivals.prepare(arriving, origin))
+      await syncArrived(work, manifest)
       for (const layer of manifest.layers) {
         const arrived = join(work, layer)
         if (existsSync(arrived)) await rename(arrived, join(layout.layersDir, layer))
       }
       await syncDirectory(layout.layersDir)
       await publishSnapshot(join(work, 'snapshot'), final.dir)
+      const begin = beginOf(final.dir, manifest, parts)
+      if (begin !== undefined && files !== undefined)
+        arrivals.start(begin, files, await readAheadList(begin.paths, imageThreads))
+      if (!existsSync(FUSE)) await arrivals.require(id)
     } finally {
       await removeTree(work)
     }
   })
 }
 
+/** Undefined when nothing of the snapshot follows later. */
+function beginOf(dir: string, manifest: Manifest, parts: readonly ArrivingPart[]): BeginArrival | undefined {
+  if (manifest.kind === 'files') return undefined
+  const memory = new Map<string, ArrivingMemory>()
+  for (const file of manifest.memory) {
+    const part = parts.find(({ key }) => key === memoryKey(file))
+    if (part?.kind === 'memory') memory.set(file.name, part.memory)
+  }
+  return memory.size === 0
+    ? undefined
+    : { paths: generationPaths(dir, manifest.generation), manifest, memory }
+}
+
+async function resumeArrival(
+  { host, store }: SnapshotEngine,
+  id: SnapshotId,
+  parts: readonly ArrivingPart[],
+): Promise<void> {
+  const { manifest } = await store.get(id)
+  const begin = beginOf(host.layout.snapshot(id).dir, manifest, parts)
+  if (begin !== undefined)
+    await host.arrivals.resume(begin, await readAheadList(begin.paths, host.imageThreads))
+}
+
+/** Memory that follows later is synced when it is complete. */
+async function syncArrived(work: string, manifest: Manifest): Promise<void> {
+  await using worker = new PageWorker()
+  const layers = manifest.layers.map((layer) => join(work, layer)).filter((layer) => existsSync(layer))
+  await worker.sync([join(work, 'snapshot'), ...layers])
+}
+
 async function unpackAll(
   engine: SnapshotEngine,
-  { id, work, parts }: { id: SnapshotId; work: string; parts: readonly ArrivingPart[] },
+  { id, work, parts }: Pick<ImportSnapshot, 'id' | 'parts'> & { work: string },
 ): Promise<Manifest> {
   const { layout } = engine.host
   const [directory, ...others] = parts
-  if (directory === undefined) throw damaged('the depot has nothing of it')
+  if (directory?.kind !== 'archive') throw damaged('the depot has nothing of it')
   const dir = join(work, 'snapshot')
-  await unpack(dir, directory)
+  const unpackLayers = async () => {
+    for (const part of others) {
+      // A layer that is here is the same one: its name is never used again.
+      if (part.kind === 'archive' && isLayerId(part.key) && !existsSync(layout.layer(part.key)))
+        await unpackLayer(join(work, part.key), part)
+    }
+  }
+  await allOf([unpack(dir, directory), unpackLayers()])
   const manifest = await readManifest(join(dir, 'manifest.json'))
   if (manifest.id !== id) throw unusable('the depot has another snapshot under its name')
   const problem = problemOf(await needsOf(engine, manifest), await abilitiesOf(engine))
   if (problem !== undefined) throw unusable(`${problem} (this host)`)
-  const generation = manifest.generation === undefined ? dir : join(dir, `generation-${manifest.generation}`)
-  const memory = join(generation, 'memory')
+  const { memory } = generationPaths(dir, manifest.generation)
   if (manifest.kind === 'full') await mkdir(memory, { recursive: true, mode: 0o700 })
-  for (const part of others) {
-    if (!isLayerId(part.key)) await unpack(memory, part)
-    // A layer that is here is the same one: its name is never used again.
-    else if (!existsSync(layout.layer(part.key))) await unpackLayer(join(work, part.key), part)
-  }
-  await requireComplete({ layout, work, memory }, manifest)
+  requireComplete({ layout, work, parts }, manifest)
   return manifest
 }
 
-async function unpackLayer(root: string, part: ArrivingPart): Promise<void> {
+async function unpackLayer(root: string, part: ArrivingArchive): Promise<void> {
   await mkdir(root, { mode: 0o755 })
   await unpack(root, part)
 }
 
-async function requireComplete(
-  { layout, work, memory }: { layout: SnapshotEngine['host']['layout']; work: string; memory: string },
+function requireComplete(
+  { layout, work, parts }: { layout: Layout; work: string; parts: readonly ArrivingPart[] },
   manifest: Manifest,
-): Promise<void> {
+): void {
   const isThere = (layer: LayerId) => existsSync(join(work, layer)) || existsSync(layout.layer(layer))
   const missing = manifest.layers.find((layer) => !isThere(layer))
   if (missing !== undefined) throw damaged(`its file layer ${missing} is missing`)
   if (manifest.kind === 'files') return
-  const files = new Set(await readdir(memory))
-  const absent = manifest.memory.find(({ name }) => !files.has(name))
+  const keys = new Set(parts.map(({ key }) => key))
+  const absent = manifest.memory.find((file) => !keys.has(memoryKey(file)))
   if (absent !== undefined) throw damaged(`the memory file ${absent.name} is missing`)
 }
 
@@ -176,7 +247,7 @@ function readableUntil(stdout: Readable, ended: Promise<void>): Readable {
   return Readable.from(read(), { objectMode: false })
 }
 
-async function unpack(directory: string, { content }: ArrivingPart): Promise<void> {
+async function unpack(directory: string, { content }: ArrivingArchive): Promise<void> {
   const child = start([...TAR, ...UNPACK, '--directory', directory])
   const ended = untilEnded(child, 'unpacking')
   ended.catch(() => {})

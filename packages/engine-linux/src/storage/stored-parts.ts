@@ -5,6 +5,7 @@ import { isLayerId, type SnapshotId } from '@dormouse/contracts'
 import type { PartCheck, StoredPart } from '@dormouse/engine'
 import { type Layout, type SnapshotPaths, snapshotPaths } from '../host/layout.ts'
 import { listTemplates, readTemplate, type Template, templateDirectory } from '../template/template-store.ts'
+import { isArriving } from './arriving-files.ts'
 import { generationPaths } from './generation.ts'
 import { checkTree, layerTree, type SealedTree, templateTree } from './layer-sums.ts'
 import type { Manifest } from './manifest.ts'
@@ -108,7 +109,8 @@ function addManifestParts(parts: Parts, layout: Layout, { manifest, paths, key }
   const files = listFiles(paths, manifest)
   const images = files.filter(({ path }) => dirname(path) !== paths.memory)
   parts.add({ key, kind: 'images', files: images, what: 'its images' }, user)
-  for (const file of files.filter(({ path }) => dirname(path) === paths.memory)) {
+  const memory = files.filter(({ path }) => dirname(path) === paths.memory && !isArriving(paths.dir, path))
+  for (const file of memory) {
     // Memory files are shared by hard links: the inode identifies the file, the checksum its content.
     const inode = statSync(file.path, { throwIfNoEntry: false })?.ino ?? file.path
     parts.add(

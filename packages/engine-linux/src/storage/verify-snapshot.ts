@@ -4,6 +4,7 @@ import { DormouseError } from '@dormouse/contracts'
 import { compareVersions } from '../criu/find-criu.ts'
 import type { SnapshotPaths } from '../host/layout.ts'
 import { PageWorker } from '../image/page-worker.ts'
+import { isArriving } from './arriving-files.ts'
 import { mismatch, readFingerprint } from './fingerprint.ts'
 import type { FullManifest } from './manifest.ts'
 
@@ -95,7 +96,8 @@ export async function verifySnapshot(paths: SnapshotPaths, manifest: FullManifes
     if (found === undefined) throw damaged(`${file.what} is missing`)
     if (Number(found.size) !== file.sizeBytes)
       throw damaged(`${file.what} has ${found.size} bytes instead of ${file.sizeBytes}`)
-    return found.mtimeNs !== file.mtimeNs
+    // Each chunk that arrives is checked, and the whole file when all have arrived.
+    return found.mtimeNs !== file.mtimeNs && !isArriving(paths.dir, file.path)
   })
   await using worker = new PageWorker()
   const sums = await worker.sum(doubtful.map(({ path }) => path))

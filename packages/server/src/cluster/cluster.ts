@@ -3,7 +3,7 @@ import { SharedDeadline } from '@dormouse/async'
 import {
   type ClusterConnection,
   chooseHost,
-  Depot,
+  type Depot,
   Directory,
   type HostDescription,
   type HostRecord,
@@ -20,7 +20,9 @@ import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
 import type { ClusterRows } from './cluster-rows.ts'
+import { DepotUpkeep } from './depot-upkeep.ts'
 import { resumeEffects, stopEffects } from './fenced-effects.ts'
+import { type OpenDepot, openDepot } from './open-depot.ts'
 import { OwnedSandboxes } from './owned-sandboxes.ts'
 import type { PlaceKind, Places } from './places.ts'
 import { Replication } from './replication.ts'
@@ -34,6 +36,8 @@ export interface ClusterOptions {
   readonly address: { url: string; ssh: HostDescription['ssh'] }
   readonly leaseMs: number
   readonly replicas: number
+  readonly dataDir: string
+  readonly depot: OpenDepot['depot']
   /** Memory of the deadline that the threads of this server look at. */
   readonly fence: SharedArrayBuffer
   readonly transfer: SnapshotTransfer
@@ -54,6 +58,7 @@ export class Cluster implements AsyncDisposable {
   readonly owned: OwnedSandboxes
   readonly takeOver: TakeOver
   readonly replication: Replication
+  readonly upkeep: DepotUpkeep
   readonly depot: Depot
   /** Certificates that sign those of the other hosts, instead of the usual ones. */
   trust: { ca?: string[] } = {}
@@ -86,6 +91,7 @@ export class Cluster implements AsyncDisposable {
     const rowOf = (id: SandboxId) => deps.sandboxes.find(id)?.row
     this.replication = new Replication({ depot, transfer, owned: this.owned, rowOf, log })
     const isHeld = () => this.isHeld
+    this.upkeep = new DepotUpkeep({ hostId, depot, directory, hosts, transfer, isHeld, log })
     this.takeOver = new TakeOver({
       ...{ hostId, directory, hosts, depot, transfer, deps, isHeld, owned: this.owned },
     })
@@ -96,16 +102,18 @@ export class Cluster implements AsyncDisposable {
    * host's any more become `deleting`, so that recovery removes what is left of them. Pre: recovery has not run.
    */
   static async join(options: ClusterOptions): Promise<Cluster> {
-    const { connection, rows, leaseMs, replicas, deps } = options
-    const { hosts: bucket, directory: entries, key, jetstream, manager } = connection
+    const { connection, rows, leaseMs, deps } = options
+    const { hosts: bucket, directory: entries, key } = connection
     const [hosts, directory, depot] = await Promise.all([
       Hosts.open({ hosts: bucket, leaseMs, id: rows.hostId }),
       Directory.open({ bucket: entries, key }),
-      Depot.open({ jetstream, manager, key, replicas }),
+      openDepot(options),
     ])
     const cluster = new Cluster(options, { hosts, directory, depot })
     await cluster.#takeLease()
     await cluster.#claimAll()
+    // Before recovery: a burrow may wait for its memory.
+    await cluster.upkeep.resumeArrivals()
     for (const row of deps.rows.all()) {
       if (row.state === 'deleting' || !(await cluster.#isGone(row.id))) continue
       options.log.warn({ sandboxId: row.id }, 'a sandbox is another host’s now; its copy here is removed')
@@ -248,11 +256,13 @@ export class Cluster implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ending.abort()
     this.replication.close()
+    this.upkeep[Symbol.dispose]()
     await this.#rejoining
     await this.owned.close()
     await this.#lease?.leave().catch(() => {})
     this.hosts[Symbol.dispose]()
     this.directory[Symbol.dispose]()
+    await this.depot[Symbol.asyncDispose]()
     await this.#options.connection[Symbol.asyncDispose]()
   }
 

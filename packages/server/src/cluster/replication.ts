@@ -3,9 +3,9 @@ import { Mutex } from '@dormouse/async'
 import type { Depot, Replica } from '@dormouse/cluster'
 import { hasErrorCode, type SandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { PortablePart, SnapshotTransfer } from '@dormouse/engine'
-import { z } from 'zod'
 import type { Log } from '../log.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
+import { type SnapshotList, snapshotListSchema, storePart } from './depot-lists.ts'
 import type { OwnedSandboxes } from './owned-sandboxes.ts'
 
 export interface ReplicationOptions {
@@ -15,12 +15,6 @@ export interface ReplicationOptions {
   readonly rowOf: (id: SandboxId) => SandboxRow | undefined
   readonly log: Log
 }
-
-/** The list of a snapshot: its parts, each with the name of its own list, which names chunks. */
-export const snapshotListSchema = z.strictObject({
-  parts: z.array(z.strictObject({ key: z.string(), list: z.string() })),
-})
-export const partListSchema = z.strictObject({ chunks: z.array(z.string()) })
 
 const RETRY_MS = 2_000
 
@@ -70,7 +64,7 @@ export class Replication {
       const row = rowOf(id)
       if (row?.head === undefined || !isPortable(row)) return false
       if (this.isReplicated(id)) return true
-      const replica = await this.#upload(row.head)
+      const replica = await this.#upload(row.head, owned.find(id)?.entry.replica)
       await owned.flush(id)
       return await owned.setReplica(id, replica)
     })
@@ -90,26 +84,38 @@ export class Replication {
     }
   }
 
-  async #upload(snapshotId: SnapshotId): Promise<Replica> {
+  async #upload(snapshotId: SnapshotId, before: Replica | undefined): Promise<Replica> {
     const { transfer, depot } = this.#options
+    // What the entry refers to stays in the depot until the entry refers to the new snapshot.
+    const kept = new Map<string, string>()
+    if (before !== undefined) for (const { key, list } of await this.#partsOf(before)) kept.set(key, list)
+    const begun = await depot.period()
     return await transfer.export(snapshotId, async ({ needs, parts }) => {
-      const listed: z.output<typeof snapshotListSchema>['parts'] = []
-      for (const part of parts) listed.push({ key: part.key, list: await this.#uploadPart(part) })
-      const list = `all-${listNameOf(parts[0]?.key ?? snapshotId)}`
-      await depot.putList(list, { parts: listed })
+      const listed: SnapshotList['parts'] = []
+      for (const part of parts)
+        listed.push({ key: part.key, list: kept.get(part.key) ?? (await this.#uploadPart(part)) })
+      const base = `all-${listNameOf(parts[0]?.key ?? snapshotId)}`
+      const list = await depot.putList(base, { parts: listed } satisfies SnapshotList)
+      // What it relies on may be collected. The next try relies on newer objects.
+      if ((await depot.period()) > begun + 1) throw new Error('the upload took longer than a period')
       return { snapshotId, list, createdAt: new Date().toISOString(), needs }
     })
   }
 
+  async #partsOf({ list }: Replica): Promise<SnapshotList['parts']> {
+    const found = await this.#options.depot.findList(list)
+    return snapshotListSchema.safeParse(found?.list).data?.parts ?? []
+  }
+
   /** The content follows from the key, so a part that is listed is there. */
-  async #uploadPart({ key, read }: PortablePart): Promise<string> {
+  async #uploadPart(part: PortablePart): Promise<string> {
     const { depot } = this.#options
-    const list = listNameOf(key)
-    if (await depot.hasList(list)) return list
-    const { chunks, sentBytes } = await depot.store(read())
+    const base = listNameOf(part.key)
+    const known = await depot.findRecent(base)
+    if (known !== undefined) return known
+    const { list, sentBytes } = await storePart(depot, part)
     this.#sentBytes += sentBytes
-    await depot.putList(list, { chunks })
-    return list
+    return await depot.putList(base, list)
   }
 }
 

@@ -8,7 +8,7 @@ import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import { BUILT_IN_OWNER } from '../templates/built-in-descriptions.ts'
 import type { TemplateCatalog } from '../templates/template-catalog.ts'
 import type { TemplateRow } from '../templates/template-rows.ts'
-import { partListSchema, snapshotListSchema } from './replication.ts'
+import { arrivingParts, snapshotListSchema, storePart } from './depot-lists.ts'
 
 export interface SharedTemplatesOptions {
   readonly catalog: TemplateCatalog
@@ -71,14 +71,9 @@ export class SharedTemplates implements Disposable {
       throw new DormouseError('host_unavailable', `This host cannot use the template: ${problem}.`, {
         hint: 'Create the sandbox on the host that built the template.',
       })
-    const content = async function* (list: string) {
-      const { chunks } = partListSchema.parse(await depot.findList(list))
-      yield* depot.load(chunks)
-    }
-    await transfer.import(
-      id,
-      parts.map(({ key, list }) => ({ key, content: () => content(list) })),
-    )
+    await transfer.import(id, await arrivingParts(depot, parts), depot.keptName(listNameOf(id)))
+    // Many sandboxes start from it: none of them should wait for pages.
+    await transfer.untilArrived(id)
     deps.snapshots.put(await deps.engine.getSnapshot(id), { owner, isKept: false })
   }
 
@@ -86,7 +81,9 @@ export class SharedTemplates implements Disposable {
   async #listOf(id: SnapshotId): Promise<z.output<typeof templateListSchema>> {
     const until = performance.now() + UPLOAD_WAIT_MS
     for (;;) {
-      const found = templateListSchema.safeParse(await this.#options.depot.findList(listNameOf(id)))
+      const { depot } = this.#options
+      const listed = await depot.findList(depot.keptName(listNameOf(id)))
+      const found = templateListSchema.safeParse(listed?.list)
       if (found.success) return found.data
       if (performance.now() > until || this.#isClosed)
         throw new DormouseError(
@@ -124,16 +121,19 @@ export class SharedTemplates implements Disposable {
 
   async #upload(id: SnapshotId): Promise<void> {
     const { depot, transfer } = this.#options
-    if (await depot.hasList(listNameOf(id))) return
+    const has = async (base: string) => (await depot.findList(depot.keptName(base))) !== undefined
+    if (await has(listNameOf(id))) return
     await transfer.export(id, async ({ needs, parts }) => {
       const listed: { key: string; list: string }[] = []
-      for (const { key, read } of parts) {
-        const list = key.replaceAll(/[^A-Za-z0-9_-]/g, '_')
-        if (!(await depot.hasList(list)))
-          await depot.putList(list, { chunks: (await depot.store(read())).chunks })
-        listed.push({ key, list })
+      for (const part of parts) {
+        const base = part.key.replaceAll(/[^A-Za-z0-9_-]/g, '_')
+        if (!(await has(base))) {
+          const { list } = await storePart(depot, part, { isKept: true })
+          await depot.putList(base, list, { isKept: true })
+        }
+        listed.push({ key: part.key, list: depot.keptName(base) })
       }
-      await depot.putList(listNameOf(id), { parts: listed, needs })
+      await depot.putList(listNameOf(id), { parts: listed, needs }, { isKept: true })
     })
   }
 }

@@ -12,8 +12,8 @@ import type { SnapshotTransfer } from '@dormouse/engine'
 import { Sandbox } from '../sandbox/sandbox.ts'
 import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
+import { partsInDepot } from './depot-lists.ts'
 import type { OwnedSandboxes } from './owned-sandboxes.ts'
-import { partListSchema, snapshotListSchema } from './replication.ts'
 
 export interface TakeOverOptions {
   readonly hostId: string
@@ -85,14 +85,14 @@ export class TakeOver {
   /** Another host than this one, when this one cannot take the sandbox. Throws when no host can. */
   #placeOf(located: Located): HostRecord | undefined {
     const { hosts, hostId, transfer } = this.#options
-    const { replica, state, head, host: from } = located.entry
+    const { replica, state, head, host: from, row } = located.entry
     if (replica === undefined) throw notReplicated(from, 'it has never been replicated')
     // What is newer than the replica is on the disk of its host, and comes back with it.
     if (state === 'standby' && head !== replica.snapshotId)
       throw notReplicated(from, 'its newest snapshot is not')
     const alive = hosts.all().filter(({ id }) => hosts.stateOf(id) === 'alive')
     const { chosen, candidates } = chooseHost(alive, {
-      memoryBytes: 0,
+      memoryBytes: (row as SandboxRow).limits.memoryBytes,
       preferred: hostId,
       problemOf: ({ abilities }) => transfer.problemOf(replica.needs, abilities),
     })
@@ -108,12 +108,8 @@ export class TakeOver {
     const { replica } = located.entry
     if (replica === undefined) throw notReplicated(located.entry.host, 'it has never been replicated')
     const began = performance.now()
-    const { parts } = snapshotListSchema.parse(await depot.findList(replica.list))
     const snapshotId = replica.snapshotId as SnapshotId
-    await transfer.import(
-      snapshotId,
-      parts.map(({ key, list }) => ({ key, content: () => this.#contentOf(list) })),
-    )
+    await transfer.import(snapshotId, await partsInDepot(depot, replica.list), replica.list)
     const snapshot = await deps.engine.getSnapshot(snapshotId)
     const before = located.entry.row as SandboxRow
     const now = deps.clock.wallMs()
@@ -149,12 +145,6 @@ export class TakeOver {
     owned.hold(located)
     deps.sandboxes.add(new Sandbox(deps, row, { isRecorded: true }))
     owned.publish(row)
-  }
-
-  async *#contentOf(list: string): AsyncGenerator<Uint8Array> {
-    const { depot } = this.#options
-    const { chunks } = partListSchema.parse(await depot.findList(list))
-    yield* depot.load(chunks)
   }
 }
 

@@ -51,12 +51,12 @@ async function withConnection<Value>(
     throw new DormouseError('invalid_argument', 'The addresses of the NATS servers are missing.', {
       hint: 'Give them with --cluster, or set `cluster.servers`.',
     })
-  const { ClusterKey, connectCluster, Depot } = await import('@dormouse/cluster')
+  const { ClusterKey, connectCluster, JetStreamStore } = await import('@dormouse/cluster')
   await using connection = await connectCluster({
     ...{ servers, credentialsFile, caFile, replicas, hostId: 'maintenance' },
     key: new ClusterKey(readClusterKey(config)),
   })
   // A cluster without sandboxes has no depot yet.
-  await Depot.open({ ...connection, replicas })
+  await JetStreamStore.open({ ...connection, replicas })
   return await work(connection)
 }

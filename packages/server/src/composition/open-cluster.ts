@@ -76,6 +76,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
   const cluster = closing.use(
     await Cluster.join({
       ...{ connection, rows, describe, address, leaseMs, replicas, fence, transfer, log },
+      ...{ dataDir: config.dataDir, depot: config.cluster },
       deps: opened.deps,
     }),
   )

@@ -14,6 +14,13 @@ const hostUrl = z
   .string()
   .regex(/^https?:\/\/[^\s/]+$/, 'must be an address such as https://host1.example.com:7070')
 
+const storeUrl = z
+  .string()
+  .regex(
+    /^https?:\/\/[^\s/]+\/[^\s?#]+$/,
+    'must be the address of a bucket such as https://s3.example.com/bucket',
+  )
+
 /** Several hosts that share their sandboxes. */
 export const clusterSettings = {
   cluster: {
@@ -62,6 +69,26 @@ export const clusterSettings = {
       details:
         'After four fifths of this time without NATS a host stops what its sandboxes do outside. All hosts need the same ' +
         'value.',
+    }),
+    s3Url: optional(storeUrl, {
+      env: 'DORMOUSE_CLUSTER_S3',
+      flag: '--cluster-s3',
+      argument: 'URL',
+      summary: 'Keep the depot in this bucket of an S3-compatible store, instead of in NATS.',
+      details: '`https://s3.example.com/bucket`, or a path below it. All hosts need the same value.',
+    }),
+    s3Region: setting(z.string().min(1).max(100), 'us-east-1', {
+      env: 'DORMOUSE_CLUSTER_S3_REGION',
+      summary: 'The region that requests to the S3-compatible store are signed for.',
+    }),
+    s3CredentialsFile: optional(absolutePath, {
+      env: 'DORMOUSE_CLUSTER_S3_CREDENTIALS',
+      summary: 'The credentials of the S3-compatible store: JSON with `accessKeyId` and `secretAccessKey`.',
+    }),
+    cacheBytes: setting(z.int().nonnegative(), 8 * 1024 ** 3, {
+      env: 'DORMOUSE_CLUSTER_CACHE_BYTES',
+      summary: 'How much of the depot a host keeps on its own disk.',
+      details: 'What was used least recently goes first. 0 keeps nothing.',
     }),
   },
 }

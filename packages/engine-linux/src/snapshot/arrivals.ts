@@ -1,0 +1,222 @@
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import type { Socket } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { DormouseError, isBurrowId, isSnapshotId, type SnapshotId } from '@dormouse/contracts'
+import type { ArrivingMemory, ArrivingSnapshot } from '@dormouse/engine'
+import { findRecord } from '../burrow/burrow-record.ts'
+import { connectTo, type MemoryMount, memorySocket, mountMemory } from '../burrow/memory-mount.ts'
+import type { FailureLog } from '../host/failure-log.ts'
+import type { BurrowPaths, Layout, SnapshotPaths } from '../host/layout.ts'
+import { runCommandOrFail } from '../host/run-command.ts'
+import { syncDirectory, writeDurably } from '../host/sync-files.ts'
+import { PageWorker } from '../image/page-worker.ts'
+import { arrivingDir } from '../storage/arriving-files.ts'
+import type { FullManifest } from '../storage/manifest.ts'
+import { damaged } from '../storage/verify-snapshot.ts'
+import { UID_BASE } from '../template/shifted-root.ts'
+import { Arrival } from './arrival.ts'
+import { ArrivingFile } from './arriving-file.ts'
+
+const ORIGIN = 'origin.json'
+const BOOT_ID = '/proc/sys/kernel/random/boot_id'
+const PAGE_BYTES = 4096
+
+/** The memory of a snapshot that is on its way: by the name of the memory file. */
+export type MemoryByName = ReadonlyMap<string, ArrivingMemory>
+
+export interface BeginArrival {
+  readonly paths: SnapshotPaths
+  readonly manifest: FullManifest
+  readonly memory: MemoryByName
+}
+
+/**
+ * Snapshots whose memory is still on its way to this host. They can be restored: their burrows wait for pages that are
+ * missing. Everything that reads memory files as a whole waits for `require`.
+ */
+export class Arrivals implements AsyncDisposable {
+  readonly #layout: Layout
+  readonly #failures: FailureLog
+  readonly #running = new Map<SnapshotId, Arrival>()
+  readonly #channels = new Map<SnapshotId, Set<Socket>>()
+  #arrivedBytes = 0
+
+  constructor(layout: Layout, failures: FailureLog) {
+    this.#layout = layout
+    this.#failures = failures
+  }
+
+  get arrivedBytes(): number {
+    return this.#arrivedBytes
+  }
+
+  isArriving(id: SnapshotId): boolean {
+    return existsSync(this.#dirOf(id))
+  }
+
+  /** Makes empty memory files in a snapshot that is not published yet. `start` fetches their content. */
+  async prepare({ paths, memory }: BeginArrival, origin: string): Promise<readonly ArrivingFile[]> {
+    const maps = arrivingDir(paths.dir)
+    await mkdir(maps, { mode: 0o700 })
+    await writeDurably(join(maps, ORIGIN), JSON.stringify({ origin, bootId: await readBootId() }))
+    const files: ArrivingFile[] = []
+    for (const [name, content] of memory) files.push(await ArrivingFile.create(placeOf(paths, name, content)))
+    return files
+  }
+
+  /** Pre: the snapshot is published. */
+  start(begin: BeginArrival, files: readonly ArrivingFile[], ahead: string): void {
+    const { id } = begin.manifest
+    const fields = { snapshotId: id }
+    const arrival = Arrival.start({
+      files,
+      workingSet: workingSetOf(ahead, files),
+      onChunk: (bytes) => {
+        this.#arrivedBytes += bytes
+        for (const channel of this.#channels.get(id) ?? []) channel.write('g')
+      },
+      onFailure: (error) =>
+        this.#failures.report('arrival', error, fields, 'memory of a snapshot has not arrived yet'),
+      finish: () => this.#finish(begin),
+    })
+    this.#running.set(id, arrival)
+    const close = async () => {
+      for (const file of files) await file.close()
+      this.#running.delete(id)
+      for (const channel of this.#channels.get(id) ?? []) channel.end()
+      this.#channels.delete(id)
+    }
+    void arrival.done.then(close, close)
+  }
+
+  /** Shows the memory files of a burrow while they arrive. Undefined when all of the snapshot is here. */
+  mountFor(id: SnapshotId): ((paths: BurrowPaths) => Promise<MemoryMount>) | undefined {
+    if (!this.isArriving(id)) return undefined
+    if (!this.#running.has(id)) throw notResumed(id)
+    return async (paths) => {
+      const mount = await mountMemory(paths, this.#dirOf(id))
+      this.#listen(id, mount.channel)
+      return mount
+    }
+  }
+
+  /** Post: all of the snapshot is on disk. */
+  async require(id: SnapshotId | undefined): Promise<void> {
+    if (id === undefined || !this.isArriving(id)) return
+    const arrival = this.#running.get(id)
+    if (arrival === undefined) throw notResumed(id)
+    arrival.hurry()
+    await arrival.done
+  }
+
+  /** For a snapshot that is deleted. */
+  async stop(id: SnapshotId): Promise<void> {
+    await this.#running.get(id)?.stop()
+  }
+
+  /** Snapshots that an earlier server did not get to. */
+  async interrupted(): Promise<ArrivingSnapshot[]> {
+    const ids = (await readdir(this.#layout.snapshotsDir)).filter(isSnapshotId)
+    const found = ids.filter((id) => this.isArriving(id) && !this.#running.has(id))
+    return Promise.all(found.map(async (id) => ({ id, origin: (await this.#originOf(id)).origin })))
+  }
+
+  /** Continues where an earlier server ended, also for burrows that have run meanwhile. */
+  async resume(begin: BeginArrival, ahead: string): Promise<void> {
+    const { paths, manifest, memory } = begin
+    if (this.#running.has(manifest.id) || !this.isArriving(manifest.id)) return
+    const isTrusted = (await this.#originOf(manifest.id)).bootId === (await readBootId())
+    const files: ArrivingFile[] = []
+    for (const [name, content] of memory)
+      files.push(await ArrivingFile.open(placeOf(paths, name, content), { isTrusted }))
+    this.start(begin, files, ahead)
+    for (const burrow of (await readdir(this.#layout.burrowsDir)).filter(isBurrowId)) {
+      const burrowPaths = this.#layout.burrow(burrow)
+      const record = await findRecord(burrowPaths.record).catch(() => undefined)
+      if (record?.parent !== manifest.id || !existsSync(memorySocket(burrowPaths))) continue
+      const channel = await connectTo(memorySocket(burrowPaths)).catch(() => undefined)
+      if (channel !== undefined) this.#listen(manifest.id, channel)
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#running.values()].map((arrival) => arrival.stop()))
+  }
+
+  #listen(id: SnapshotId, channel: Socket): void {
+    const channels = this.#channels.get(id) ?? new Set()
+    this.#channels.set(id, channels.add(channel))
+    channel.once('close', () => channels.delete(channel))
+    createInterface({ input: channel }).on('line', (line) => {
+      const [, name, first, count] = /^(\S+) (\d+) (\d+)$/.exec(line) ?? []
+      if (name === undefined) return
+      const range = { offset: Number(first) * PAGE_BYTES, lengthBytes: Number(count) * PAGE_BYTES }
+      this.#running.get(id)?.want(name, range)
+    })
+    // Pages may have come before the channel did.
+    channel.write('g')
+  }
+
+  /** The memory files are what the manifest says, and on disk. Only then they are complete. */
+  async #finish({ paths, manifest, memory }: BeginArrival): Promise<void> {
+    const arrived = manifest.memory.filter(({ name }) => memory.has(name))
+    for (const { name, mtimeNs } of arrived) {
+      const time = `@${mtimeNs / 1_000_000_000n}.${String(mtimeNs % 1_000_000_000n).padStart(9, '0')}`
+      const argv = ['touch', '--no-create', '--date', time, join(paths.memory, name)] as const
+      await runCommandOrFail({ argv }, 'finishing a memory file')
+    }
+    await using worker = new PageWorker()
+    const sums = await worker.recall(arrived.map(({ name }) => join(paths.memory, name)))
+    const wrong = arrived.find(({ checksum }, index) => sums[index]?.checksum !== checksum)
+    if (wrong !== undefined) throw damaged(`the memory file ${wrong.name} is damaged`)
+    await worker.sync([paths.memory])
+    await rm(arrivingDir(paths.dir), { recursive: true, force: true })
+    await syncDirectory(paths.dir)
+  }
+
+  async #originOf(id: SnapshotId): Promise<{ origin: string; bootId: string }> {
+    return JSON.parse(await readFile(join(this.#dirOf(id), ORIGIN), 'utf8'))
+  }
+
+  #dirOf(id: SnapshotId): string {
+    return arrivingDir(this.#layout.snapshot(id).dir)
+  }
+}
+
+function placeOf(paths: SnapshotPaths, name: string, memory: ArrivingMemory) {
+  const places = { path: join(paths.memory, name), mapPath: join(arrivingDir(paths.dir), name) }
+  return { name, memory, owner: UID_BASE, ...places }
+}
+
+/** The list of file ranges in the form that native/src/read-ahead.h describes. */
+function workingSetOf(ahead: string, files: readonly ArrivingFile[]) {
+  const found: { file: ArrivingFile; chunk: number }[] = []
+  let file: ArrivingFile | undefined
+  for (const line of ahead.split('\n')) {
+    const [kind, rest] = [line.slice(0, 2), line.slice(2)]
+    if (kind === 'm ' || kind === 'f ') {
+      file = kind === 'm ' ? files.find(({ name }) => name === rest) : undefined
+      continue
+    }
+    const [, offset, lengthBytes] = /^(\d+) (\d+)$/.exec(line) ?? []
+    if (file === undefined || offset === undefined) continue
+    for (const chunk of file.chunksAt(Number(offset), Number(lengthBytes))) found.push({ file, chunk })
+  }
+  return found
+}
+
+function notResumed(id: SnapshotId): DormouseError {
+  return new DormouseError('host_unavailable', `Memory of the snapshot ${id} is still in the depot.`, {
+    hint: 'The server fetches it when it has joined its cluster again.',
+    details: { retryAfterMs: 1_000 },
+  })
+}
+
+let bootId: Promise<string> | undefined
+
+function readBootId(): Promise<string> {
+  bootId ??= readFile(BOOT_ID, 'utf8').then((text) => text.trim())
+  return bootId
+}

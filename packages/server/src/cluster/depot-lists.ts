@@ -1,0 +1,69 @@
+import type { Depot } from '@dormouse/cluster'
+import type { ArrivingPart, PortablePart } from '@dormouse/engine'
+import { z } from 'zod'
+
+/** Memory is fetched in pieces of this size while a sandbox waits: smaller than the chunks of archives. */
+export const MEMORY_CHUNK_BYTES = 128 * 1024
+
+/** The list of a snapshot: its parts, each with the name of its own list, which names chunks. */
+export const snapshotListSchema = z.strictObject({
+  parts: z.array(z.strictObject({ key: z.string(), list: z.string() })),
+})
+const partListSchema = z.strictObject({
+  chunks: z.array(z.string()),
+  /** Of a memory file: the bytes of its extents, one after the other, are in the chunks. */
+  memory: z
+    .strictObject({
+      sizeBytes: z.int().nonnegative(),
+      chunkBytes: z.int().positive(),
+      extents: z.array(z.tuple([z.int().nonnegative(), z.int().positive()])),
+    })
+    .optional(),
+})
+
+export type SnapshotList = z.output<typeof snapshotListSchema>
+export type PartList = z.output<typeof partListSchema>
+
+/** Stores the content of a part. `isKept`: no collection removes it. */
+export async function storePart(
+  depot: Depot,
+  part: PortablePart,
+  { isKept = false } = {},
+): Promise<{ list: PartList; sentBytes: number }> {
+  if (part.kind === 'archive') {
+    const { chunks, sentBytes } = await depot.storeStream(part.read(), { isKept })
+    return { list: { chunks: [...chunks] }, sentBytes }
+  }
+  const { extents, content } = await part.read()
+  const { chunks, sentBytes } = await depot.storeStream(content, { chunkBytes: MEMORY_CHUNK_BYTES, isKept })
+  const memory = {
+    sizeBytes: part.sizeBytes,
+    chunkBytes: MEMORY_CHUNK_BYTES,
+    extents: extents.map(([offset, lengthBytes]): [number, number] => [offset, lengthBytes]),
+  }
+  return { list: { chunks: [...chunks], memory }, sentBytes }
+}
+
+/** The parts of a snapshot in the depot. Their content is read when it is needed. */
+export async function partsInDepot(depot: Depot, list: string): Promise<ArrivingPart[]> {
+  // The list of a template also says what it needs.
+  return arrivingParts(depot, snapshotListSchema.loose().parse(await depot.getList(list)).parts)
+}
+
+export async function arrivingParts(depot: Depot, parts: SnapshotList['parts']): Promise<ArrivingPart[]> {
+  return await Promise.all(
+    parts.map(async ({ key, list: name }): Promise<ArrivingPart> => {
+      const { chunks, memory } = partListSchema.parse(await depot.getList(name))
+      if (memory === undefined) return { kind: 'archive', key, content: () => depot.load(chunks) }
+      const load = (chunk: number) => depot.loadChunk(chunks[chunk] ?? '')
+      return { kind: 'memory', key, memory: { ...memory, load } }
+    }),
+  )
+}
+
+/** What a list of the depot names, for its collection. */
+export function namedByList(list: unknown): { lists: readonly string[]; chunks: readonly string[] } {
+  const ofSnapshot = snapshotListSchema.safeParse(list)
+  if (ofSnapshot.success) return { lists: ofSnapshot.data.parts.map((part) => part.list), chunks: [] }
+  return { lists: [], chunks: partListSchema.parse(list).chunks }
+}

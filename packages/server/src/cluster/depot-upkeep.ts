@@ -1,0 +1,83 @@
+import {
+  type Collected,
+  collectDepot,
+  DAY_MS,
+  type Depot,
+  type Directory,
+  type Hosts,
+} from '@dormouse/cluster'
+import { hasErrorCode, type SnapshotId } from '@dormouse/contracts'
+import type { SnapshotTransfer } from '@dormouse/engine'
+import type { Log } from '../log.ts'
+import { namedByList, partsInDepot } from './depot-lists.ts'
+
+const EVERY_MS = 3600 * 1000
+/** A host that was away for longer may publish sandboxes again that were deleted meanwhile. */
+const MARKS_KEPT_MS = 30 * DAY_MS
+
+export interface DepotUpkeepOptions {
+  readonly hostId: string
+  readonly depot: Depot
+  readonly directory: Directory
+  readonly hosts: Hosts
+  readonly transfer: SnapshotTransfer
+  readonly isHeld: () => boolean
+  readonly log: Log
+}
+
+/** Collects the depot once an hour, on one of the hosts, and fetches what an earlier server did not get to. */
+export class DepotUpkeep implements Disposable {
+  readonly #options: DepotUpkeepOptions
+  readonly #timer: NodeJS.Timeout
+
+  constructor(options: DepotUpkeepOptions) {
+    this.#options = options
+    this.#timer = setInterval(() => void this.#collectInTurn(), EVERY_MS)
+    this.#timer.unref()
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer)
+  }
+
+  /** Continues arrivals that ended with an earlier server. */
+  async resumeArrivals(): Promise<void> {
+    const { transfer, log } = this.#options
+    for (const { id, origin } of await transfer.interrupted()) {
+      await this.#resume(id, origin).catch((err: unknown) => {
+        log.error({ snapshotId: id, err }, 'the memory of a snapshot cannot be fetched')
+        if (hasErrorCode(err, 'cluster_unavailable'))
+          setTimeout(() => void this.resumeArrivals(), 1_000).unref()
+      })
+    }
+  }
+
+  /** Removes what nobody refers to from the depot, and old marks from the directory. */
+  async collect(): Promise<Collected> {
+    const { depot, directory } = this.#options
+    const roots = async () => {
+      const entries = await directory.readAll()
+      return entries.flatMap(({ entry }) => (entry.replica === undefined ? [] : [entry.replica.list]))
+    }
+    const collected = await collectDepot(depot, { roots, namedBy: namedByList })
+    await directory.forgetRemoved(MARKS_KEPT_MS)
+    return collected
+  }
+
+  async #resume(id: SnapshotId, origin: string): Promise<void> {
+    const { transfer, depot } = this.#options
+    await transfer.resume(id, await partsInDepot(depot, origin))
+  }
+
+  /** Two hosts that collect at once do no harm; it is only work done twice. */
+  async #collectInTurn(): Promise<void> {
+    const { hosts, hostId, isHeld, log } = this.#options
+    const [first] = hosts.all().filter(({ id }) => hosts.stateOf(id) === 'alive')
+    if (!isHeld() || first?.id !== hostId) return
+    try {
+      log.info(await this.collect(), 'the depot was collected')
+    } catch (err) {
+      log.warn({ err }, 'the depot was not collected')
+    }
+  }
+}
