@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -52,6 +52,7 @@ try {
   await once(nats, 'exit')
   for (const { stateDir } of hosts)
     await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
+  await rm(directory, { recursive: true, force: true })
 }
 
 /** The same request to the host of the sandbox and to the other one, in turns, each on one kept connection. */
