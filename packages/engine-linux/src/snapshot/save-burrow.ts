@@ -77,8 +77,10 @@ export async function saveAndEnd(
   how: Pick<TakeSnapshot, 'keepTimers' | 'isUnsynced' | 'refusesLocks' | 'signal'> = {},
 ): Promise<Omit<TakenSnapshot, 'leftover'>> {
   const { host, dataDir, dumper, leftovers } = engine
-  // The new snapshot shares its memory files.
-  await abortable(host.arrivals.require(burrow.record.parent), how.signal)
+  // The new snapshot shares its memory files. No pause otherwise: until it is being saved, others may destroy it.
+  const { parent } = burrow.record
+  if (parent !== undefined && host.arrivals.isArriving(parent))
+    await abortable(host.arrivals.require(parent), how.signal)
   const toolsDir = guestToolsDir(dataDir, burrow.record.tools)
   const { leftover, ...taken } = await engine.collector.withoutCollecting(() =>
     takeSnapshot(host, { burrow, dumper, toolsDir, movesMemory: true, ...how }),
