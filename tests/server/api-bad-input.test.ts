@@ -158,8 +158,9 @@ describe('bad input', () => {
           .replace('{processId}', '5')
           .replace('{port}', '8000')
         const query = parameters.some(({ name }) => name === 'path') ? '?path=/a' : ''
-        const json =
-          BODIES[path.split('/').at(-1) ?? ''] ?? (method === 'patch' ? { idleTimeoutMs: 1 } : undefined)
+        const names = path.split('/')
+        const example = BODIES[names.slice(-2).join('/')] ?? BODIES[names.at(-1) ?? '']
+        const json = example ?? (method === 'patch' ? { idleTimeoutMs: 1 } : undefined)
         const isBytes = (method === 'put' && json === undefined) || path.endsWith('stdin')
         const { status, body } = await server.call(address.replace('{name}', 'default') + query, {
           method: method.toUpperCase(),
@@ -216,7 +217,8 @@ const BODIES: Record<string, unknown> = {
   complete: { code: '1' },
   input: { seq: 1 },
   mkdir: { path: '/a' },
-  move: { from: '/a', to: '/b' },
+  'files/move': { from: '/a', to: '/b' },
+  '{id}/move': { node: 'host-0a1b2c3d4e' },
   processes: { command: 'true' },
   signal: { signal: 'SIGTERM' },
   resize: { cols: 1, rows: 1 },

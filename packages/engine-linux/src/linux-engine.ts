@@ -43,7 +43,7 @@ import { ParentCgroup, sandboxShare } from './cgroup/parent-cgroup.ts'
 import { findCriu, isUsable } from './criu/find-criu.ts'
 import { kdatDirectory } from './criu/kdat.ts'
 import { prepareGuestTools } from './guest-tools.ts'
-import { explainFullDisk } from './host/explain-full-disk.ts'
+import { throwExplained } from './host/explain-full-disk.ts'
 import { FailureLog } from './host/failure-log.ts'
 import { makeDirectories } from './host/make-directories.ts'
 import { linuxCapabilities } from './linux-capabilities.ts'
@@ -394,8 +394,4 @@ export class LinuxEngine extends VolumeEngine implements Engine {
     })
     return burrow
   }
-}
-
-function throwExplained(error: unknown): never {
-  throw explainFullDisk(error)
 }

@@ -15,3 +15,8 @@ export function explainFullDisk(error: unknown): unknown {
   }
   return error
 }
+
+/** For `catch`: throws what `explainFullDisk` returns. */
+export function throwExplained(error: unknown): never {
+  throw explainFullDisk(error)
+}
