@@ -79,11 +79,12 @@ describe('a task', () => {
     await events(id)
     const texts = (await tasks(id)).map(({ result }) => result.text)
     expect(texts).toEqual(["['parent', 'a']", "['parent', 'b']", "['parent', 'c']"])
-    expect((await sandboxes()).map((one) => one.id)).toEqual([parent.id])
-    // The head of the parent, which no longer belongs to the job.
-    expect((await server.ok('/v1/snapshots')).items.filter(({ name }: Json) => name !== undefined)).toEqual(
-      [],
-    )
+    // The last sandbox goes after its result is recorded.
+    await expect.poll(async () => (await sandboxes()).map((one) => one.id)).toEqual([parent.id])
+    // The head of the parent no longer belongs to the job.
+    const named = async () =>
+      (await server.ok('/v1/snapshots')).items.filter(({ name }: Json) => name !== undefined)
+    await expect.poll(named).toEqual([])
   })
 
   test('may be a command, which finds its input and its numbers in the environment', async () => {
