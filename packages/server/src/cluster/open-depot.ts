@@ -44,7 +44,7 @@ async function openS3({ s3Url, s3Region, s3CredentialsFile }: S3Settings): Promi
     return new S3Store({ url: s3Url, region: s3Region, ...credentialsSchema.parse(found) })
   } catch (cause) {
     throw new DormouseError('setup_failed', 'The credentials of the S3 store cannot be read.', {
-      hint: '`cluster.s3CredentialsFile` names a JSON file with `accessKeyId` and `secretAccessKey`.',
+      hint: '`cluster.s3CredentialsFile` must name a JSON file: {"accessKeyId": "…", "secretAccessKey": "…"}.',
       cause,
     })
   }
