@@ -84,13 +84,16 @@ test('connections that send nothing, or never read, are bounded too', async () =
 })
 
 test('a sandbox that goes leaves nothing behind', async () => {
-  const before = descriptors()
-  for (let round = 0; round < 3; round += 1) {
+  const comeAndGo = async () => {
     const id = await world.create()
     await world.inside(id, 'get("web.example")')
     await world.server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'frozen' } })
     await world.inside(id, 'get("web.example")')
     await world.server.call(`/v1/sandboxes/${id}`, { method: 'DELETE' })
   }
+  // The first one starts what the server keeps: its threads and the reserve.
+  await comeAndGo()
+  const before = descriptors()
+  for (let round = 0; round < 3; round += 1) await comeAndGo()
   await expect.poll(descriptors, { timeout: 20_000 }).toBeLessThan(before + 10)
 })

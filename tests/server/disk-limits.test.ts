@@ -5,7 +5,7 @@ import type { ServerProcess } from './server-process.ts'
 import { type SmallDiskServer, startOnSmallDisk } from './small-disk-server.ts'
 
 const MIB = 1024 ** 2
-const PATIENCE_MS = 60_000
+const PATIENCE_MS = 100_000
 const RESERVE = { minFreeDiskBytes: 500 * MIB, minFreeFiles: 30_000 }
 /** Few more than the reserve, so that using them up takes seconds. */
 const INODES = 60_000
