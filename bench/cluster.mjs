@@ -7,6 +7,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ClusterKey, connectCluster, Directory } from '@dormouse/cluster'
+import { newSandboxId } from '@dormouse/contracts'
 import { Layout } from '../packages/engine-linux/dist/host/layout.js'
 import { measure, ms, report, summarize, table } from './measure.mjs'
 import { clientOf } from './server/client.mjs'
@@ -94,7 +95,7 @@ async function measureLists(client) {
   const add = async () => {
     while (next < SANDBOXES) {
       const index = next++
-      const id = `sb-${index.toString(36).padStart(16, 'a')}`
+      const id = newSandboxId()
       const metadata = { team: `t${index % 10}` }
       const row = { ...like.row, id, owner, name: `bench-${index}`, state: 'standby', metadata }
       const createdAt = like.createdAt - index

@@ -1,6 +1,6 @@
 // Writes the table of goals in docs/benchmarks.md from bench/results, without measuring anything.
 import { fileURLToPath } from 'node:url'
-import { table } from './measure.mjs'
+import { median, table } from './measure.mjs'
 import { readResult } from './results.mjs'
 import { writeSection } from './write-section.mjs'
 
@@ -8,7 +8,11 @@ const highest = (values) => Math.max(...values)
 const ofSize = (resume, size) => resume.sizes.find(({ heapMB }) => heapMB === size)
 const forkOf = (fork, n) => fork.saved.find(({ count }) => count === n).answers.p50
 const crowdRate = ({ count, roundMs }) => (count / Math.min(...roundMs)) * 1000
+const seconds = (values) => median(values) / 1000
 const privateOfForks = ({ saved }) => highest(saved.map(({ perChild }) => perChild.privateDirty.p50)) / 1e6
+
+const serviceRatio = ({ tiers }, tier) =>
+  tiers[tier].p50 / (tiers[`${tier}, wake alone`].p50 + tiers.awake.p50)
 
 /** In each row: what it is, the result it is read from, how, the goal, and its unit. */
 const GOALS = [
@@ -144,6 +148,23 @@ const GOALS = [
   ['… list of 100', 'many', ({ list }) => list.p50, { atMost: 20 }, 'ms'],
   ['… ready after `kill -9`', 'many', ({ readyMs }) => readyMs / 1000, { atMost: 5 }, 's'],
   ['… first result / with ten stored', 'many', (r) => r.wake.p50 / r.wakeWithFew.p50, { atMost: 1.1 }, '×'],
+  [
+    'template of a 300 MB image / `skopeo copy` and `tar -x`',
+    'images',
+    ({ template, control }) => median(template.map((value, round) => value / control[round])),
+    { atMost: 1.5 },
+    '×',
+  ],
+  ['… its layers again', 'images', ({ importedAgain }) => seconds(importedAgain), { atMost: 1 }, 's'],
+  ['… rebuild after a change of the last `COPY`', 'images', (r) => seconds(r.rebuild), { atMost: 5 }, 's'],
+  [
+    'request to a frozen service / wake alone and its own time',
+    'services',
+    (r) => serviceRatio(r, 'frozen'),
+    { atMost: 1.2 },
+    '×',
+  ],
+  ['… to a stored one', 'services', (r) => serviceRatio(r, 'stored'), { atMost: 1.2 }, '×'],
 ]
 
 export async function writeGoals() {

@@ -11,9 +11,9 @@ import { clientOf } from './server/client.mjs'
 import { startServer } from './server/start-server.mjs'
 import { readOptions, removeState } from './workbench.mjs'
 
-const options = readOptions({ count: { type: 'string' } })
+const options = readOptions({ count: { type: 'string' }, 'at-once': { type: 'string' } })
 const COUNT = Number(options.count ?? (options.quick ? 50 : 1000))
-const AT_ONCE = cpus().length
+const AT_ONCE = Number(options['at-once'] ?? cpus().length)
 const POLL_MS = 50
 
 const stateDir = await mkdtemp(join(options.data, 'bench-'))

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { Layout } from '../packages/engine-linux/dist/host/layout.js'
 import { describeFrozen, measureFrozen } from './many/frozen.mjs'
 import { CHANGE_BYTES, makeSleeping } from './many/make-sleeping.mjs'
-import { diskBytes, measureWakes } from './many/observe.mjs'
+import { diskBytes, measureWakes, untilFolded } from './many/observe.mjs'
 import { describeStored, measureStored } from './many/stored.mjs'
 import { report } from './measure.mjs'
 import { clientOf } from './server/client.mjs'
@@ -62,8 +62,12 @@ async function makeMore({ client, stateDir }) {
     await writeFile(path, JSON.stringify(made))
   }
   await until(FEW)
-  made.diskBefore ??= diskBytes(stateDir)
+  if (made.diskBefore === undefined) {
+    await untilFolded(stateDir)
+    made.diskBefore = diskBytes(stateDir)
+  }
   await until(COUNT)
+  await untilFolded(stateDir)
   const added = sandboxes.length - FEW
   return { sandboxes, diskPerSandbox: (diskBytes(stateDir) - made.diskBefore) / added - CHANGE_BYTES }
 }

@@ -10,7 +10,7 @@ const ROUNDS = options.quick ? 4 : 40
 const POLICY = { mode: 'public', allow: [], secrets: [] }
 
 const result = await atWorkbench(options, async ({ engine, pause }) => {
-  const egress = await Egress.start({ ownAddresses: () => [] })
+  const egress = await Egress.start({ resolvers: [] })
   try {
     return await measure({ engine, egress, pause })
   } finally {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { megabytes, ms, table, verdict } from '../measure.mjs'
 import { makeSleeping } from './make-sleeping.mjs'
-import { availableBytes, measureIdleShare, measureWakes, percent } from './observe.mjs'
+import { availableBytes, measureIdleShare, measureWakes, percent, untilQuiet } from './observe.mjs'
 
 const GOAL_BYTES_EACH = 6e6
 
@@ -10,6 +10,7 @@ export async function measureFrozen(server, client, { count, wakes, idleSeconds 
   await sleep(3000)
   const before = await availableBytes()
   const sandboxes = await makeSleeping(client, { count, tier: 'frozen' })
+  await untilQuiet(server)
   const idleShare = await measureIdleShare(server, idleSeconds)
   const hostBytes = before - (await availableBytes())
   let privateBytes = 0

@@ -1,7 +1,13 @@
 import { execFileSync } from 'node:child_process'
-import { readFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { summarize } from '../measure.mjs'
+
+const UPKEEP_MAX_MS = 20 * 60_000
+const QUIET_MAX_MS = 5 * 60_000
+const QUIET_SHARE = 0.02
 
 /** Times first results of sandboxes that are picked at random, and puts each back to sleep. */
 export async function measureWakes(client, sandboxes, { tier, times }) {
@@ -28,6 +34,20 @@ export async function measureIdleShare({ child }, seconds) {
   const before = await ticks()
   await sleep(seconds * 1000)
   return ((await ticks()) - before) / 100 / seconds
+}
+
+/** Waits until upkeep has folded every snapshot, which it begins a minute after the last sleep. */
+export async function untilFolded(stateDir) {
+  const snapshots = join(stateDir, 'snapshots')
+  const isLeft = (name) => name.startsWith('sn-') && existsSync(join(snapshots, name, 'images'))
+  const deadline = performance.now() + UPKEEP_MAX_MS
+  while ((await readdir(snapshots)).some(isLeft) && performance.now() < deadline) await sleep(2000)
+}
+
+/** Waits until the server has done what follows from its last requests: upkeep, the scrub of new snapshots. */
+export async function untilQuiet(server) {
+  const deadline = performance.now() + QUIET_MAX_MS
+  while (performance.now() < deadline && (await measureIdleShare(server, 10)) > QUIET_SHARE);
 }
 
 export async function residentBytes({ child }) {

@@ -1,12 +1,13 @@
 import { megabytes, ms, summarize, table, verdict } from '../measure.mjs'
 import { CHANGE_BYTES } from './make-sleeping.mjs'
-import { measureIdleShare, measureWakes, percent, residentBytes } from './observe.mjs'
+import { measureIdleShare, measureWakes, percent, residentBytes, untilQuiet } from './observe.mjs'
 
 const LISTS = 50
 
 /** What many stored sandboxes cost a server that is up, and the time until it is up again after `kill -9`. */
 export async function measureStored({ server, client, restart, sandboxes, wakes, idleSeconds }) {
   const list = await measureList(client)
+  await untilQuiet(server)
   const idleShare = await measureIdleShare(server, idleSeconds)
   const resident = await residentBytes(server)
   const wake = await measureWakes(client, sandboxes, { tier: 'stored', times: wakes })

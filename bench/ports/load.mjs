@@ -28,6 +28,7 @@ export async function download({ url, headers, path }) {
 function get({ agent, url, headers, path }) {
   const { hostname, port } = new URL(url)
   return new Promise((resolve, reject) => {
+    const fail = (cause) => reject(new Error(`${url}${path}: ${cause.message}`, { cause }))
     const sent = request({ agent, hostname, port, path, headers }, (response) => {
       let bytes = 0
       response.on('data', (part) => {
@@ -37,9 +38,9 @@ function get({ agent, url, headers, path }) {
         if (response.statusCode === 200) resolve(bytes)
         else reject(new Error(`${path}: ${response.statusCode}`))
       })
-      response.on('error', reject)
+      response.on('error', fail)
     })
-    sent.on('error', (cause) => reject(new Error(`${url}${path}: ${cause.message}`, { cause })))
+    sent.on('error', fail)
     sent.end()
   })
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Sequence
+from typing import Optional, Sequence
 
 from ._server import HostRoom
 
@@ -16,6 +16,14 @@ class NodeLoad:
     sandboxes: int
     # The load average of the last minute.
     cpu: float
+
+
+@dataclass(frozen=True)
+class NodeDrain:
+    # How many sandboxes a drain has to move, has moved, and cannot move.
+    total: int
+    moved: int
+    left: int
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,8 @@ class Node:
     load: NodeLoad
     memory: HostRoom
     disk: HostRoom
+    # How far a drain is; until the node is uncordoned.
+    drain: Optional[NodeDrain] = None
 
 
 @dataclass(frozen=True)

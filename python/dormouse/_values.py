@@ -290,6 +290,8 @@ class Template:
     # The container image at the bottom, and the step that failed.
     image: Optional[str] = None
     failed_step: Optional[str] = None
+    # What the build does now.
+    progress: Optional[str] = None
     snapshot_id: Optional[str] = None
     bytes: Optional[int] = None
     # None if they were not recorded.

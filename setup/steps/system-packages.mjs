@@ -10,6 +10,7 @@ export const systemPackages = debianPackagesStep({
     ['libc6-dev', '/usr/include/stdlib.h'],
     ['linux-libc-dev', '/usr/include/linux/sched.h'],
     ['libseccomp-dev', '/usr/include/seccomp.h'],
+    ['zlib1g-dev', '/usr/include/zlib.h'],
     ['mmdebstrap', 'mmdebstrap'],
     ['debian-archive-keyring', '/usr/share/keyrings/debian-archive-keyring.gpg'],
     ['gpg', 'gpg'],

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { SharedDeadline } from '@dormouse/async'
+import { type DeadlineClock, hostDeadlineClock, SharedDeadline } from '@dormouse/async'
 import {
   ClusterKey,
   connectCluster,
@@ -34,11 +34,18 @@ async function connect(hostId: string) {
   return connection
 }
 
-async function takeLease(id: string, { instance = id, onLost = () => {} } = {}) {
+/** Clocks that run faster or slower than those of this machine. The wall clock is years away. */
+function clockAt(speed: number): DeadlineClock {
+  const beganMs = performance.now()
+  const passedMs = () => (performance.now() - beganMs) * speed
+  return { monotonicMs: () => passedMs() + 1e6, wallMs: () => passedMs() + 1e12 * speed }
+}
+
+async function takeLease(id: string, { instance = id, onLost = () => {}, clock = hostDeadlineClock } = {}) {
   const connection = await connect(id)
-  const deadline = new SharedDeadline()
+  const deadline = new SharedDeadline(undefined, clock)
   const lease = await Lease.take({
-    ...{ hosts: connection.hosts, leaseMs: LEASE_MS, deadline, onLost },
+    ...{ hosts: connection.hosts, leaseMs: LEASE_MS, deadline, onLost, clock },
     describe: () => ({
       ...{
         id,
@@ -91,6 +98,29 @@ describe('a lease', () => {
     const next = await takeLease('cut')
     expect(next.lease.epoch).toBe(lease.epoch + 1)
     await next.lease.leave()
+  })
+
+  test('has passed before another host may end it, with clocks that are years apart and run at other speeds', async () => {
+    const { connection, lease, deadline } = await takeLease('skewed', { clock: clockAt(0.92) })
+    const { hosts: bucket } = await connect('watcher-3')
+    using hosts = await Hosts.open({
+      ...{ hosts: bucket, leaseMs: LEASE_MS, id: 'watcher-3', clock: clockAt(1.08) },
+    })
+    await sleep(LEASE_MS)
+    expect(hosts.stateOf('skewed')).toBe('alive')
+    await connection[Symbol.asyncDispose]()
+    // The slow host has stopped whenever the fast one may act.
+    await expect
+      .poll(
+        () => {
+          const isOver = hosts.stateOf('skewed') === 'lost'
+          if (isOver) expect(deadline.hasPassed).toBe(true)
+          return isOver
+        },
+        { interval: 5 },
+      )
+      .toBe(true)
+    expect(await hosts.end('skewed', lease.epoch)).toBe(true)
   })
 
   test('is refused to a copy of a data directory whose original is alive', async () => {

@@ -1,29 +1,42 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { type AddressInfo, connect, createServer } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 
-/** A real NATS server with JetStream, on loopback, with a directory of its own. */
+export interface NatsPlace {
+  readonly args?: readonly string[]
+  /** What starts it, with its command line behind. */
+  readonly launcher?: readonly string[]
+  readonly address?: string
+  readonly port?: number
+  /** Called with its directory before anything is in it. */
+  readonly prepare?: (directory: string) => Promise<void>
+}
+
+/** A real NATS server with JetStream, on loopback unless it has another place, with a directory of its own. */
 export class NatsServer {
   readonly url: string
   readonly port: number
   readonly #directory: string
-  readonly #args: readonly string[]
+  readonly #place: Required<Omit<NatsPlace, 'prepare'>>
   #child: ChildProcess | undefined
 
-  private constructor(port: number, directory: string, args: readonly string[]) {
-    this.port = port
-    this.#args = args
-    this.url = `${args.includes('--tls') ? 'tls' : 'nats'}://127.0.0.1:${port}`
+  private constructor(directory: string, place: Required<Omit<NatsPlace, 'prepare'>>) {
+    this.port = place.port
+    this.#place = place
+    this.url = `${place.args.includes('--tls') ? 'tls' : 'nats'}://${place.address}:${place.port}`
     this.#directory = directory
   }
 
-  static async start({ args = [] }: { args?: readonly string[] } = {}): Promise<NatsServer> {
+  static async start(place: NatsPlace = {}): Promise<NatsServer> {
+    const { args = [], launcher = [], address = '127.0.0.1', port = await freePort(), prepare } = place
     const directory = await mkdtemp(join(tmpdir(), 'dormouse-nats-'))
-    const server = new NatsServer(await freePort(), directory, args)
+    await prepare?.(directory)
+    const server = new NatsServer(directory, { args, launcher, address, port })
     await server.begin()
     return server
   }
@@ -33,21 +46,25 @@ export class NatsServer {
   }
 
   async begin(): Promise<void> {
-    const args = [
-      '--addr',
-      '127.0.0.1',
-      '--port',
-      String(this.port),
-      '--jetstream',
-      '--store_dir',
-      this.#directory,
+    const { launcher, address, args } = this.#place
+    const [command = '', ...all] = [
+      ...launcher,
+      ...['nats-server', '--addr', address, '--port', String(this.port)],
+      ...['--jetstream', '--store_dir', this.#directory, ...args],
     ]
-    this.#child = spawn('nats-server', [...args, ...this.#args], { stdio: 'ignore' })
-    for (let tries = 0; tries < 200; tries += 1) {
-      if (await answers(this.port)) return
-      await sleep(25)
-    }
-    throw new Error('nats-server does not answer')
+    const child = spawn(command, all, { stdio: ['ignore', 'ignore', 'pipe'] })
+    this.#child = child
+    const lines = createInterface({ input: child.stderr as Readable })
+    const isReady = new Promise<void>((resolve) => {
+      lines.on('line', (line) => {
+        if (line.includes('Server is ready')) resolve()
+      })
+    })
+    const ended = once(child, 'exit').then(() => {
+      throw new Error('nats-server ended')
+    })
+    await Promise.race([isReady, ended])
+    ended.catch(() => {})
   }
 
   async kill(): Promise<void> {
@@ -60,18 +77,6 @@ export class NatsServer {
   async cleanUp(): Promise<void> {
     await this.kill()
     await rm(this.#directory, { recursive: true, force: true })
-  }
-}
-
-async function answers(port: number): Promise<boolean> {
-  const socket = connect({ host: '127.0.0.1', port })
-  try {
-    await once(socket, 'data')
-    return true
-  } catch {
-    return false
-  } finally {
-    socket.destroy()
   }
 }
 

@@ -13,11 +13,14 @@ import {
   Depot,
   Directory,
   JetStreamStore,
+  Names,
   restoreCluster,
   STATE_FORMAT,
   useJoinToken,
 } from '@dormouse/cluster'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { OwnedSandboxes } from '../../packages/server/src/cluster/owned-sandboxes.ts'
+import type { SandboxRow } from '../../packages/server/src/store/sandbox-rows.ts'
 import { NatsServer } from './nats-server.ts'
 import { TestCluster } from './test-cluster.ts'
 
@@ -130,6 +133,18 @@ describe('versions side by side', () => {
     if (added === undefined) throw new Error('there is an entry')
     const seen = await entries.read('sb-newer')
     expect(seen?.entry).toMatchObject({ added: 'later' })
+    const names = new Names({ bucket: connection.names, key, exists: async () => true })
+    const owned = new OwnedSandboxes({ directory: entries, names, hostId: 'one', onLost: () => {} })
+    owned.epoch = 2
+    owned.hold(added)
+    owned.publish({ id: 'sb-newer', owner: 'o', state: 'running', createdAt: 1 } as unknown as SandboxRow)
+    await owned.flush('sb-newer')
+    const written = await entries.read('sb-newer')
+    expect(written?.entry).toMatchObject({ added: 'later', epoch: 2, state: 'running' })
+    // The answer to a write was lost, so the owner knows an earlier revision: a deletion still removes the entry.
+    if (written !== undefined) await entries.change(written, written.entry)
+    await owned.release({ id: 'sb-newer', owner: 'o' } as SandboxRow)
+    expect(await entries.wasRemoved('sb-newer')).toBe(true)
   })
 })
 

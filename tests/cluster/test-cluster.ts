@@ -11,12 +11,14 @@ export const LEASE_MS = 4_000
 export class TestCluster {
   readonly nats: NatsServer
   readonly hosts: ServerProcess[] = []
+  readonly keyFile: string
   readonly #directory: string
   readonly #config: object
 
   private constructor(nats: NatsServer, directory: string, config: object) {
     this.nats = nats
     this.#directory = directory
+    this.keyFile = join(directory, 'cluster.key')
     this.#config = config
   }
 

@@ -29,27 +29,33 @@ export async function runBlock(block: Block, place: Place): Promise<void> {
   }
 }
 
-let modules = 0
-
 async function runModule({ code }: Block, place: Place): Promise<void> {
   const said = [...code.matchAll(/console\.log\(.*\/\/ (.*)$/gm)].map((match) => match[1] ?? '')
-  modules += 1
-  const file = `${here}block-${modules}.mjs`
+  await runFile(process.execPath, { code, ending: 'mjs', said }, place)
+}
+
+async function runPython({ code }: Block, place: Place): Promise<void> {
+  const said = [...code.matchAll(/print\(.*\) {2}# (.*)$/gm)].map((match) => match[1] ?? '')
+  await runFile(PYTHON, { code, ending: 'py', said }, place)
+}
+
+let files = 0
+
+async function runFile(
+  program: string,
+  { code, ending, said }: { code: string; ending: string; said: readonly string[] },
+  place: Place,
+): Promise<void> {
+  files += 1
+  const file = `${here}block-${files}.${ending}`
   await writeFile(file, code)
   try {
-    const { status, output } = await runProgram(process.execPath, [file], place)
+    const { status, output } = await runProgram(program, [file], place)
     expect(status, output).toBe(0)
     expectSaid(linesOf(output), said)
   } finally {
     await rm(file)
   }
-}
-
-async function runPython({ code }: Block, place: Place): Promise<void> {
-  const said = [...code.matchAll(/print\(.*\) {2}# (.*)$/gm)].map((match) => match[1] ?? '')
-  const { status, output } = await runProgram(PYTHON, ['-c', code], place)
-  expect(status, output).toBe(0)
-  expectSaid(linesOf(output), said)
 }
 
 async function runShell({ code }: Block, place: Place): Promise<void> {

@@ -7,6 +7,7 @@ import type { EngineFactory } from '@dormouse/engine/contract'
 import { LinuxEngine } from '@dormouse/engine-linux'
 import { findHierarchies } from '../../packages/engine-linux/src/cgroup/find-hierarchies.ts'
 import { Layout } from '../../packages/engine-linux/src/host/layout.ts'
+import { killProcess } from '../kill-process.ts'
 import { sendSignal } from '../send-signal.ts'
 import { testDataDir } from '../test-data-dir.ts'
 
@@ -57,7 +58,7 @@ export async function linuxFactory(): Promise<LinuxFactory> {
       return (await Promise.all(found)).flat()
     },
     async killBurrow(id: BurrowId) {
-      sendSignal(await firstPid(layout, id), 'SIGKILL')
+      await killProcess(await firstPid(layout, id))
     },
     async killAgent(id: BurrowId) {
       const first = await firstPid(layout, id)

@@ -90,9 +90,10 @@ describe.skipIf(missing !== undefined)(`a hostile guest${missing ? `: ${missing}
   test('it forges frames of its agent: the host hangs up with a code, and a sleep brings it back', async () => {
     const burrow = await create()
     await burrow.guest.files.write('/root/forge.py', await attack('forge-frames.py'))
-    await burrow.guest.processes.start({ shell: 'sleep 0.3; python3 /root/forge.py' })
-    const answer = () => burrow.guest.info().catch((error: { code?: string }) => error.code)
-    await expect.poll(answer, { timeout: 60_000 }).toBe('agent_unreachable')
+    const codeOf = (error: { code?: string }) => error.code
+    const held = sh(burrow, 'sleep 8').then(() => 'done', codeOf)
+    await burrow.guest.processes.start({ shell: 'python3 /root/forge.py' }).catch(codeOf)
+    expect(await held).toBe('agent_unreachable')
     await neighbourAnswers()
     const { snapshot } = await engine.snapshot(burrow, { leave: 'gone' })
     const woken = await engine.restore(snapshot.id, { sandboxId: burrow.sandboxId })

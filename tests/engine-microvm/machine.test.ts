@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
-import { newSandboxId, type SnapshotId } from '@dormouse/contracts'
+import { readdirSync, readFileSync } from 'node:fs'
+import { type BurrowId, newSandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
 import { MicrovmEngine } from '@dormouse/engine-microvm'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -48,6 +48,35 @@ describe.skipIf(missing !== undefined)(`a restored machine${missing ? `: ${missi
     expect(seen.map(({ isRightTime }) => isRightTime)).toEqual([true, true, true])
     for (const each of all) await each.destroy()
     await engine.deleteSnapshot(snapshot.id)
+  })
+
+  test('a QEMU waits ahead of need: the next sandbox gets it, and one that has died is replaced', async () => {
+    const spares = () => readdirSync(factory.layout.sparesDir) as BurrowId[]
+    const oneWaits = () => expect.poll(() => engine.spareCount, { timeout: 60_000 }).toBe(1)
+    const first = await create()
+    await oneWaits()
+    const [waiting] = spares()
+    const second = await create()
+    expect(second.id).toBe(waiting)
+    await oneWaits()
+    const [doomed] = spares()
+    expect(doomed).not.toBe(waiting)
+    await factory.killSpare(doomed!)
+    const { snapshot, burrow: third } = await engine.snapshot(second, { leave: 'running' })
+    expect(third!.id).not.toBe(doomed)
+    expect(await python(third!, 'print(6 * 7)')).toBe('42')
+    for (const burrow of [first, third!]) await burrow.destroy()
+    await engine.deleteSnapshot(snapshot.id)
+    // The server that follows one that was killed removes its spares.
+    await oneWaits()
+    const next = await factory.open()
+    expect(await next.adoptBurrows()).toMatchObject({ burrows: [], lost: [] })
+    expect(spares()).toEqual([])
+    expect(readdirSync(factory.layout.burrowsDir)).toEqual([])
+    await next[Symbol.asyncDispose]()
+    const last = await create()
+    expect(await python(last, 'print(6 * 7)')).toBe('42')
+    await last.destroy()
   })
 
   test('chains of disks stay short, and older snapshots keep their files', async () => {

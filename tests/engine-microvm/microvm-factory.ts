@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm, rmdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,6 +8,7 @@ import type { EngineFactory } from '@dormouse/engine/contract'
 import { findGuestKernel, findQemu, MicrovmEngine } from '@dormouse/engine-microvm'
 import { findHierarchies } from '../../packages/engine-linux/src/cgroup/find-hierarchies.ts'
 import { MicrovmLayout } from '../../packages/engine-microvm/src/host/microvm-layout.ts'
+import { killProcess } from '../kill-process.ts'
 import { sendSignal } from '../send-signal.ts'
 import { testDataDir } from '../test-data-dir.ts'
 
@@ -14,14 +16,15 @@ export interface MicrovmFactory extends EngineFactory {
   readonly stateDir: string
   readonly layout: MicrovmLayout
   open(): Promise<MicrovmEngine>
+  /** Kills a QEMU that waits for a sandbox. */
+  killSpare(id: BurrowId): Promise<void>
   cleanUp(): Promise<void>
 }
 
 /** Why these tests cannot run here, or undefined. The set-up installs both only when it is asked to. */
 export async function microvmMissing(): Promise<string | undefined> {
   const { kernelDir } = new MicrovmLayout('/', testDataDir)
-  if ((await findQemu('tcg')) === undefined)
-    return 'QEMU is not installed: ./dormouse test --isolation microvm'
+  if ((await findQemu('tcg')) === undefined) return 'QEMU is not installed: ./dormouse up --isolation microvm'
   if (findGuestKernel(kernelDir) === undefined) return 'the guest kernel is not installed'
   return undefined
 }
@@ -60,7 +63,7 @@ export async function microvmFactory(): Promise<MicrovmFactory> {
     dispose,
     async traces() {
       const places = [layout.burrowsDir, layout.runDir, ...cgroupParents]
-      const found = await Promise.all(places.map(burrowEntries))
+      const found = await Promise.all(places.map((place) => burrowEntries(layout, place)))
       const mountinfo = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n')
       return [...found.flat(), ...mountinfo.filter((line) => line.includes(layout.runDir))]
     },
@@ -68,12 +71,18 @@ export async function microvmFactory(): Promise<MicrovmFactory> {
       const { first } = JSON.parse(await readFile(layout.burrow(id).record, 'utf8')) as {
         first: { pid: number }
       }
-      sendSignal(first.pid, 'SIGKILL')
+      await killProcess(first.pid)
     },
-    // No process of the host is the agent, so a process of the guest kills its parent.
+    async killSpare(id: BurrowId) {
+      await killQemu(join(cgroupParents[0] ?? '', id))
+    },
+    // No process of the host is the agent, and none of the guest can kill it; but the guest's kernel can.
     async killAgent(id: BurrowId) {
-      const started = burrows.get(id)?.guest.processes.start({ args: ['sh', '-c', 'kill -9 $PPID'] })
-      await started?.catch(() => {})
+      const shell = 'echo 1000 > /proc/1/oom_score_adj; echo f > /proc/sysrq-trigger'
+      await burrows
+        .get(id)
+        ?.guest.processes.start({ shell })
+        .catch(() => {})
     },
     async cleanUp() {
       await dispose()
@@ -84,9 +93,19 @@ export async function microvmFactory(): Promise<MicrovmFactory> {
   }
 }
 
-async function burrowEntries(place: string): Promise<string[]> {
+async function killQemu(cgroup: string): Promise<void> {
+  for (const pid of (await readFile(join(cgroup, 'cgroup.procs'), 'utf8')).trim().split('\n')) {
+    const name = await readFile(`/proc/${pid}/comm`, 'utf8')
+    if (name.startsWith('qemu')) sendSignal(Number(pid), 'SIGKILL')
+  }
+}
+
+/** Without spares, which no sandbox has yet. */
+async function burrowEntries(layout: MicrovmLayout, place: string): Promise<string[]> {
   const names = await readdir(place).catch(() => [])
-  return names.filter((name) => name.startsWith('bw-')).map((name) => join(place, name))
+  return names
+    .filter((name) => name.startsWith('bw-') && !existsSync(layout.burrow(name as BurrowId).spareMark))
+    .map((name) => join(place, name))
 }
 
 /** Boots the template of this size if no earlier test did. */

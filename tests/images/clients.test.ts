@@ -46,6 +46,14 @@ test('dormouse template create sends an archive of docker save, and shows the lo
   expect(await inside('saved', 'echo $FROM_ARCHIVE')).toBe('yes\n')
 })
 
+test('dormouse template create sends the directory of an OCI layout, and says when there is no image', async () => {
+  const layout = join(scratch, 'layout')
+  const { status, stdout } = await cli.run(['template', 'create', 'of-layout', '--image', layout])
+  expect({ status, stdout }).toEqual({ status: 0, stdout: 'of-layout\n' })
+  for (const image of [join(scratch, 'none.tar'), project])
+    expect((await cli.run(['template', 'create', 'none', '--image', image])).stderr).toContain('is no image')
+})
+
 test('dormouse template debug starts in the state before the step that failed', async () => {
   const dockerfile = 'FROM template:saved\nCOPY app /app\nRUN echo before > /before\nRUN cat /app/missing\n'
   writeFileSync(join(project, 'Dockerfile'), dockerfile)
@@ -56,6 +64,8 @@ test('dormouse template debug starts in the state before the step that failed', 
   const { status, stdout, stderr } = await cli.run(['template', 'debug', 'broken'])
   expect(status).toBe(0)
   expect(stderr).toContain('in the state before `RUN cat /app/missing`')
+  const created = await cli.run(['create', '--template', 'broken'])
+  expect(created.stderr).toMatch(/The template "broken" could not be built: RUN cat .*template show broken/s)
   const id = stdout.trim()
   expect((await cli.run(['exec', id, '--', 'sh', '-c', 'cat /before; ls /app'])).stdout).toBe(
     'before\nkept.txt\n',

@@ -141,7 +141,9 @@ print(open(f"/proc/{p.pid}/maps").read())`,
 test('a single static binary on scratch sleeps and wakes', async () => {
   const program = compile(MEMORY, 'gcc', '-static')
   const image = registry.push('static:1', [makeLayer([{ path: 'program', content: program, mode: 0o755 }])])
-  expect(await build({ name: 'static', image })).toMatchObject({ state: 'ready' })
+  // The image has no shell: `start` uses that of the runtime.
+  const preloaded = { name: 'static', image, start: 'echo started', ready: { log: 'started' } }
+  expect(await build(preloaded)).toMatchObject({ state: 'ready' })
   const id = await create('static')
   const { maps, said, copied } = await survives(id)
   // No guard in a static program: its memory is copied, and madvise works as on any memory.

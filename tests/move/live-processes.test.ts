@@ -125,7 +125,8 @@ os.kill(children[0], signal.SIGSTOP)
 def state(pid): return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
 while state(children[0]) != "T": time.sleep(0.01)`,
   )
-  expect((await move(burrow)).movedBytes).toBeGreaterThan(140 * MB)
+  // Of 144: some of it lies in free space of the template's heap, which is mapped from a file already.
+  expect((await move(burrow)).movedBytes).toBeGreaterThan(130 * MB)
   const look = `print(state(children[0]))
 os.kill(children[0], signal.SIGCONT); open("/tmp/check", "w").close()
 print([os.waitpid(pid, 0)[1] for pid in children])`

@@ -101,6 +101,57 @@ print(urllib.request.urlopen(request).read().decode())`
   })
 })
 
+describe('a service', () => {
+  const PROGRAM = `
+import http.server, os, urllib.request
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        headers = {"Authorization": "Bearer " + KEY}
+        urllib.request.urlopen(urllib.request.Request("${URL}" + self.path, headers=headers)).read()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write((os.environ["COLOUR"] + " " + KEY).encode())
+
+KEY = os.environ["API_KEY"]
+print("the program has", KEY, flush=True)
+http.server.ThreadingHTTPServer(("", int(os.environ["PORT"])), Handler).serve_forever()`
+
+  test('has its environment and secrets in every replica, and nothing shows the value', async () => {
+    const { server } = world
+    await server.ok('/v1/services/asking', {
+      method: 'PUT',
+      json: {
+        ...{ port: 3000, start: 'exec python3 -c "$PROGRAM"', replicas: { max: 2, concurrency: 1 } },
+        ...{ secrets: ['API_KEY'], env: { PROGRAM, COLOUR: 'green' } },
+      },
+    })
+    const service = () => server.ok('/v1/services/asking')
+    await expect.poll(async () => (await service()).versions[0].state, { timeout: 60_000 }).toBe('ready')
+    const ask = async (path: string) => (await server.fetch(`/v1/services/asking/http/${path}`)).text()
+    expect(await ask('first')).toBe(`green ${placeholder}`)
+    await expect
+      .poll(
+        async () => {
+          await Promise.all(Array.from({ length: 8 }, () => ask('many')))
+          return (await service()).replicas.items.length
+        },
+        { timeout: 30_000 },
+      )
+      .toBe(2)
+    for (const { sandboxId } of (await service()).replicas.items)
+      await server.ok(`/v1/sandboxes/${sandboxId}/standby`, { json: { tier: 'stored' } })
+    expect(await ask('woken')).toBe(`green ${placeholder}`)
+    const seen = await take()
+    expect(new Set(seen.map(({ url }) => url))).toEqual(new Set(['/first', '/many', '/woken']))
+    for (const { headers } of seen) expect(headers).toContain(`Bearer ${VALUE}`)
+    const logs = await (await server.fetch('/v1/services/asking/logs')).text()
+    expect(logs).toContain(`the program has ${placeholder}`)
+    expect(logs + JSON.stringify(await service())).not.toContain(VALUE)
+    await server.call('/v1/services/asking', { method: 'DELETE' })
+  }, 120_000)
+})
+
 describe('nothing else is touched', () => {
   test('another host has its own certificate, and gets the placeholder', async () => {
     const certificate = `__import__("hashlib").sha256(__import__("ssl").PEM_cert_to_DER_cert(__import__("ssl").get_server_certificate(("other.example", 8443)))).hexdigest()`

@@ -5,6 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { type BurrowId, isSnapshotId } from '@dormouse/contracts'
 import { DatabaseSync } from '@photostructure/sqlite'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { isAlive } from '../kill-process.ts'
 import { ServerProcess } from './server-process.ts'
 
 let server: ServerProcess
@@ -28,14 +29,6 @@ async function createWithPast(): Promise<string> {
   const { id } = await server.ok('/v1/sandboxes/one/snapshots', { json: { name: 'early' } })
   await set('late')
   return id
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return !/^State:\s+[XZ]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
-  } catch {
-    return false
-  }
 }
 
 /** PID 1 of the burrow that the row names. */

@@ -157,6 +157,20 @@ describe('the program of a service', () => {
     expect(said.map(({ text }) => text)).toContain('the program ended with exit code 3')
   })
 
+  test('may stop listening without an end: requests wait until it listens', async () => {
+    // As with `npm start`, whose npm outlives the program for a while.
+    const start =
+      'python3 -c "$PROGRAM"; until [ -e /tmp/again ]; do sleep 0.1; done; exec python3 -c "$PROGRAM"'
+    const { replicas } = await services.deploy('wrapped', { start })
+    const sandbox = `/v1/sandboxes/${replicas.items[0].sandboxId}`
+    await server.fetch('/v1/services/wrapped/http/end').catch(() => {})
+    await expect.poll(async () => (await server.ok(`${sandbox}/ports/3000`)).isListening).toBe(false)
+    const waiting = [services.ask('wrapped'), services.ask('wrapped', '/', { method: 'POST' })]
+    await server.run(replicas.items[0].sandboxId, 'open("/tmp/again", "w").close()')
+    expect(await Promise.all(waiting)).toMatchObject([{ count: 1 }, { host: expect.any(String) }])
+    expect(await server.ok('/v1/services/wrapped')).toMatchObject({ replicas: { items: [{ restarts: 0 }] } })
+  })
+
   test('stays ended with restart never, and requests say so', async () => {
     await server.ok('/v1/services/ending', { method: 'PATCH', json: { restart: 'never' } })
     await server.fetch('/v1/services/ending/http/end').catch(() => {})
@@ -193,7 +207,17 @@ describe('replicas', () => {
     const begun = await Promise.all(
       Array.from({ length: 6 }, () => server.fetch('/v1/services/wide/http/', { method: 'POST' })),
     )
+    // An agent has no header of its own: its client chooses the session.
+    const chosen = await Promise.all(
+      ['a', 'b', 'c', 'd', 'e', 'f'].map(async (session) => {
+        const headers = { 'dormouse-session': session }
+        return { headers, host: (await services.ask('wide', '/', { headers })).host }
+      }),
+    )
     await Promise.all(slow)
+    expect(new Set(chosen.map(({ host }) => host)).size).toBeGreaterThan(1)
+    for (const { headers, host } of chosen)
+      expect(await services.ask('wide', '/', { headers })).toMatchObject({ host })
     for (const response of begun) {
       const session = response.headers.get('mcp-session-id') ?? ''
       const { host } = await response.json()

@@ -50,12 +50,21 @@ test('a new snapshot of a template takes the place of older ones, but for the la
   expect(await readdir(layout.templateLayersDir)).toContain(layer)
 
   await using burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
+  await burrow.guest.contexts.create({ context: 'other' })
+  const { stdout: neverRan } = await burrow.guest.runs.run({ code: TRACES, context: 'other' })
+  expect(neverRan).toMatch(/ 1 \['<cell 1>'\] \{\}\n$/)
+  expect((await burrow.guest.runs.run({ code: TRACES })).stdout).toBe(neverRan)
   expect((await burrow.guest.runs.run({ code: 'import sys; print("numpy" in sys.modules)' })).stdout).toBe(
     'True\n',
   )
   expect((await burrow.guest.runs.run({ code: MAPPINGS })).stdout).toBe("{'libc.so.6'} True\n")
   expect((await burrow.guest.runs.run({ code: COUNTS })).stdout).toBe('{4294967295} True None 2\n')
 })
+
+/** What earlier runs leave: the kernel of a template has rehearsed some, and has to have forgotten them. */
+const TRACES = `import linecache; from dormouse_kernel.definitions import _known
+print(sorted(globals()), In, Out, [_, __, ___], [_i, _ii, _iii], _dh, get_ipython().execution_count,
+      [name for name in linecache.cache if name.startswith("<cell")], _known)`
 
 /** The counts of what the template imported, and that objects of a user still end with their last reference. */
 const COUNTS = `import numpy, pandas, sys, weakref

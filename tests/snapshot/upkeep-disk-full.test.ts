@@ -3,7 +3,7 @@ import type { SnapshotId } from '@dormouse/contracts'
 import { LinuxEngine } from '@dormouse/engine-linux'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { makeSmallDisk } from './small-disk.ts'
-import { expectWhole, wearOut } from './worn-sandbox.ts'
+import { ageSnapshot, expectWhole, wearOut } from './worn-sandbox.ts'
 
 const MB = 1024 ** 2
 const disk = await makeSmallDisk(1024 * MB)
@@ -12,8 +12,12 @@ let engine: LinuxEngine
 let id: SnapshotId
 
 beforeAll(async () => {
+  // Ends before it would do its upkeep in the background, with room.
+  const first = await LinuxEngine.open({ dataDir, stateDir })
+  id = await wearOut(first)
+  await first[Symbol.asyncDispose]()
+  await ageSnapshot(layout.snapshot(id).manifest)
   engine = await LinuxEngine.open({ dataDir, stateDir })
-  id = await wearOut(engine)
 })
 afterAll(async () => {
   await engine?.[Symbol.asyncDispose]()
@@ -50,12 +54,13 @@ describe('disk full during upkeep', () => {
     await expectWhole(engine, id)
     await engine.upkeep()
     const { manifest, names, parts } = await readState()
-    expect(manifest).toMatchObject({ generation: 1 })
+    // With little room its pages are folded first, and its memory is rewritten when there is more.
+    expect(manifest).toMatchObject({ generation: expect.any(Number), folded: true })
     // Unneeded layers are removed a little later.
     const kept = [id, ...manifest.layers].sort()
     expect(names).toEqual(expect.arrayContaining(kept))
     await expect.poll(readState, { timeout: 10_000 }).toMatchObject({ names: kept })
-    expect(parts).toEqual(['generation-1', 'manifest.json'])
+    expect(parts).toEqual([`generation-${manifest.generation}`, 'manifest.json'])
     await expectWhole(engine, id)
   }, 180_000)
 })

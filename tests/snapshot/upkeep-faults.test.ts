@@ -12,7 +12,7 @@ import { LinuxEngine } from '@dormouse/engine-linux'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { linuxFactory } from '../engine-linux/linux-factory.ts'
 import { testDataDir } from '../test-data-dir.ts'
-import { expectWhole, wearOut } from './worn-sandbox.ts'
+import { ageSnapshot, expectWhole, wearOut } from './worn-sandbox.ts'
 
 const run = promisify(execFile)
 const program = fileURLToPath(new URL('keep-up.mjs', import.meta.url))
@@ -26,6 +26,7 @@ const open = () => LinuxEngine.open({ dataDir: testDataDir, stateDir: factory.st
 beforeAll(async () => {
   await using engine = await open()
   id = await wearOut(engine)
+  await ageSnapshot(factory.layout.snapshot(id).manifest)
   await run('cp', ['-a', snapshotsDir, layersDir, backup])
 })
 afterAll(async () => {

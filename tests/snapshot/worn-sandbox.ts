@@ -1,3 +1,4 @@
+import { readFile, writeFile } from 'node:fs/promises'
 import { newSandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, Engine } from '@dormouse/engine'
 import { expect } from 'vitest'
@@ -44,6 +45,13 @@ export async function wearOut(engine: Engine): Promise<SnapshotId> {
   const { snapshot } = await engine.snapshot(burrow, { leave: 'gone' })
   for (const { id } of former) await engine.deleteSnapshot(id)
   return snapshot.id
+}
+
+/** As if a snapshot had been taken long ago: upkeep folds its pages. */
+export async function ageSnapshot(manifestPath: string): Promise<void> {
+  const manifest: object = JSON.parse(await readFile(manifestPath, 'utf8'))
+  const createdAt = new Date(Date.now() - 3_600_000).toISOString()
+  await writeFile(manifestPath, JSON.stringify({ ...manifest, createdAt }))
 }
 
 /** Wakes it and sees that all is there; it does not sleep again. */

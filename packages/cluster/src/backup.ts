@@ -1,8 +1,9 @@
 import { once } from 'node:events'
-import { createReadStream, createWriteStream } from 'node:fs'
+import { createReadStream, createWriteStream, type WriteStream } from 'node:fs'
+import { link, rm } from 'node:fs/promises'
 import { finished } from 'node:stream/promises'
 import { DormouseError } from '@dormouse/contracts'
-import { DeliverPolicy } from '@nats-io/jetstream'
+import { DeliverPolicy, JetStreamApiError } from '@nats-io/jetstream'
 import { headers as newHeaders } from '@nats-io/transport-node'
 import type { ClusterConnection } from './connect-cluster.ts'
 import { decodeHost, encodeHost } from './host-record.ts'
@@ -17,10 +18,14 @@ const STREAMS = [
   'KV_dormouse-keys',
   'KV_dormouse-state',
   'KV_dormouse-claims',
+  'dormouse-jobs',
+  'KV_dormouse-snapshots',
   'KV_dormouse-directory',
   'dormouse-depot',
 ]
 const OPERATION = 'KV-Operation'
+/** JetStream's code for "stream not found". */
+const NO_STREAM = 10059
 const IN_FLIGHT_MAX = 32
 const HEAD_MAX_BYTES = 4096
 const MESSAGE_MAX_BYTES = 64 * 1024 ** 2
@@ -32,6 +37,16 @@ interface FileHead {
   readonly createdAt: string
 }
 
+/** The last line: how many messages are before it. */
+interface FileEnd {
+  readonly end: number
+}
+
+export interface BackupTotal {
+  readonly messages: number
+  readonly bytes: number
+}
+
 interface MessageHead {
   readonly subject: string
   readonly operation?: string
@@ -39,48 +54,74 @@ interface MessageHead {
 }
 
 /**
- * Writes what the hosts keep in NATS to a file: directory, names, keys, shared state and the depot. It stays encrypted
- * with the cluster key, which is not in the file. The hosts may continue meanwhile.
+ * Writes what the hosts keep in NATS to a file: directory, names, keys, shared state, jobs, kept snapshots and the depot.
+ * It stays encrypted with the cluster key, which is not in the file. The hosts may continue meanwhile. The file appears
+ * when it is whole and on disk. Throws `no_space`.
  */
-export async function backUpCluster(
+export async function backUpCluster(connection: ClusterConnection, path: string): Promise<BackupTotal> {
+  const draft = `${path}.new`
+  await rm(draft, { force: true })
+  const file = createWriteStream(draft, { flags: 'wx', mode: 0o600, flush: true })
+  try {
+    await once(file, 'open')
+    const total = await writeBackup(connection, file)
+    file.end()
+    await finished(file)
+    // Unlike a rename, this replaces no file.
+    await link(draft, path)
+    return total
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+    throw new DormouseError('no_space', 'There is no space for the backup.', {
+      hint: 'Choose a directory with more space. Nothing was written.',
+      cause: error,
+    })
+  } finally {
+    file.destroy()
+    await rm(draft, { force: true })
+  }
+}
+
+async function writeBackup(
   { jetstream, manager, key }: ClusterConnection,
-  path: string,
-): Promise<{ messages: number; bytes: number }> {
-  const file = createWriteStream(path, { flags: 'wx', mode: 0o600 })
-  await once(file, 'open')
+  file: WriteStream,
+): Promise<BackupTotal> {
   const total = { messages: 0, bytes: 0 }
   const write = async (head: object, body?: Uint8Array) => {
     const line = Buffer.from(`${JSON.stringify(head)}\n`)
     const isFull = !file.write(body === undefined ? line : Buffer.concat([line, body]))
+    if (file.errored !== null) throw file.errored
     if (isFull) await once(file, 'drain')
   }
   const createdAt = new Date().toISOString()
   await write({ format: BACKUP_FORMAT, stateFormat: STATE_FORMAT, proof: key.proof, createdAt })
   for (const stream of STREAMS) {
-    const { state } = await manager.streams.info(stream)
+    const { state } = await manager.streams.info(stream).catch(noStream)
     if (state.messages === 0) continue
     const consumer = await jetstream.consumers.get(stream, { deliver_policy: DeliverPolicy.All })
     const messages = await consumer.consume()
-    for await (const { subject, headers, data, seq, info } of messages) {
-      const operation = headers?.get(OPERATION)
-      const head: MessageHead = { subject, bytes: data.length, ...(operation && { operation }) }
-      await write(head, data)
-      total.messages += 1
-      total.bytes += data.length
-      if (seq >= state.last_seq || info.pending === 0) break
+    try {
+      for await (const { subject, headers, data, seq, info } of messages) {
+        const operation = headers?.get(OPERATION)
+        const head: MessageHead = { subject, bytes: data.length, ...(operation && { operation }) }
+        await write(head, data)
+        total.messages += 1
+        total.bytes += data.length
+        if (seq >= state.last_seq || info.pending === 0) break
+      }
+    } finally {
+      await messages.close()
     }
-    await messages.close()
   }
-  file.end()
-  await finished(file)
+  await write({ end: total.messages } satisfies FileEnd)
   return total
 }
 
-/** Brings the state of a backup into NATS servers that have none. Pre: no host is running. */
+/** Brings the state of a whole backup into NATS servers that have none. Pre: no host is running. */
 export async function restoreCluster(
   { jetstream, manager, key }: ClusterConnection,
   path: string,
-): Promise<{ messages: number; bytes: number }> {
+): Promise<BackupTotal> {
   const { state } = await manager.streams.info('KV_dormouse-directory')
   if (state.messages > 0)
     throw new DormouseError(
@@ -90,6 +131,8 @@ export async function restoreCluster(
         hint: 'Stop all hosts and start the NATS servers with empty directories.',
       },
     )
+  // A file that ends too early must change nothing.
+  for await (const _ of readMessages(path, key.proof));
   const total = { messages: 0, bytes: 0 }
   const sending = new Set<Promise<unknown>>()
   let failure: unknown
@@ -111,7 +154,10 @@ export async function restoreCluster(
   }
   await Promise.all(sending)
   if (failure !== undefined)
-    throw new DormouseError('cluster_unavailable', 'NATS did not take the whole backup.', { cause: failure })
+    throw new DormouseError('cluster_unavailable', 'NATS did not take the whole backup.', {
+      hint: 'Start the NATS servers with empty directories and enough space, and restore it again.',
+      cause: failure,
+    })
   return total
 }
 
@@ -128,6 +174,8 @@ async function* readMessages(
   let held: Buffer = Buffer.alloc(0)
   let head: MessageHead | undefined
   let isChecked = false
+  let isWhole = false
+  let count = 0
   for await (const piece of createReadStream(path) as AsyncIterable<Buffer>) {
     held = held.length === 0 ? piece : Buffer.concat([held, piece])
     for (;;) {
@@ -138,6 +186,7 @@ async function* readMessages(
         const line = parseLine(held.subarray(0, end))
         held = held.subarray(end + 1)
         if (!isChecked) checkHead(line as FileHead, proof)
+        else if ((line as FileEnd).end === count) isWhole = true
         else head = line as MessageHead
         isChecked = true
         continue
@@ -145,11 +194,12 @@ async function* readMessages(
       if (!(head.bytes >= 0 && head.bytes <= MESSAGE_MAX_BYTES)) throw notABackup()
       if (held.length < head.bytes) break
       yield { head, body: held.subarray(0, head.bytes) }
+      count += 1
       held = held.subarray(head.bytes)
       head = undefined
     }
   }
-  if (!isChecked || head !== undefined || held.length > 0) throw notABackup()
+  if (!isWhole || head !== undefined || held.length > 0) throw notABackup()
 }
 
 function checkHead({ format, stateFormat, proof }: FileHead, ownProof: string): void {
@@ -174,4 +224,11 @@ function parseLine(line: Buffer): unknown {
 
 function notABackup(): DormouseError {
   return new DormouseError('invalid_argument', 'The file is not a whole backup of a cluster.')
+}
+
+/** A cluster that has had no host yet lacks some of them. */
+function noStream(error: unknown): { state: { messages: number; last_seq: number } } {
+  if (error instanceof JetStreamApiError && error.code === NO_STREAM)
+    return { state: { messages: 0, last_seq: 0 } }
+  throw error
 }

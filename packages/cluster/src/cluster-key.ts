@@ -54,11 +54,12 @@ export class ClusterKey {
   }
 
   /** `context` must be the same when it is opened: sealed bytes cannot be put in another place. */
-  seal(plain: Uint8Array | string, context: string): Buffer {
+  seal(plain: Uint8Array | string | readonly Uint8Array[], context: string): Buffer {
     const nonce = randomBytes(NONCE_BYTES)
     const cipher = createCipheriv('aes-256-gcm', this.#key, nonce).setAAD(Buffer.from(context))
-    const sealed = Buffer.concat([cipher.update(plain), cipher.final()])
-    return Buffer.concat([nonce, cipher.getAuthTag(), sealed])
+    const pieces = Array.isArray(plain) ? (plain as readonly Uint8Array[]) : [plain as Uint8Array | string]
+    const sealed = [...pieces.map((piece) => cipher.update(piece)), cipher.final()]
+    return Buffer.concat([nonce, cipher.getAuthTag(), ...sealed])
   }
 
   /** Throws `snapshot_unusable` when the bytes were changed or sealed with another key. */

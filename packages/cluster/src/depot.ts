@@ -12,13 +12,16 @@ const CHUNK_BYTES = 960 * 1024
 const IN_FLIGHT_MAX = 8
 /** Objects that this host knows to be there: 64 bytes each. */
 const KNOWN_MAX = 500_000
-/** Instead of a period, in names of objects that are never collected. */
-const KEPT = 'kept'
 const CLOCK_MS = 60_000
 export const DAY_MS = 24 * 3600 * 1000
 
 const compress = promisify(deflateRaw)
-const expand = promisify(inflateRaw)
+/** Lists of a sandbox with a terabyte have less. */
+const LIST_MAX_BYTES = 1024 ** 3
+const inflate = promisify(inflateRaw)
+const expand = (bytes: Uint8Array) => inflate(bytes, { maxOutputLength: LIST_MAX_BYTES })
+/** Names are parts of paths and of subjects of NATS. */
+const NAME = /^[A-Za-z0-9_-]{1,300}$/
 
 export interface DepotOptions {
   readonly store: ObjectStore
@@ -74,8 +77,8 @@ export class Depot implements AsyncDisposable {
   }
 
   /** Stores what a stream holds. Chunks that are there already are not sent again. */
-  async storeStream(content: Readable, { chunkBytes = CHUNK_BYTES, isKept = false } = {}): Promise<Stored> {
-    const period = isKept ? KEPT : await this.period()
+  async storeStream(content: Readable, { chunkBytes = CHUNK_BYTES } = {}): Promise<Stored> {
+    const period = await this.period()
     const chunks: string[] = []
     const sending = new Set<Promise<void>>()
     const total = { bytes: 0, sentBytes: 0 }
@@ -118,6 +121,7 @@ export class Depot implements AsyncDisposable {
 
   async loadChunk(name: string): Promise<Uint8Array> {
     const { store, cache } = this.#options
+    if (!NAME.test(name)) throw lacking()
     const digest = digestOf(name)
     const cached = await cache?.find(name)
     if (cached !== undefined) {
@@ -133,21 +137,16 @@ export class Depot implements AsyncDisposable {
   }
 
   /** Stores a list, and returns its name. It replaces one of the same `base` and period. */
-  async putList(base: string, list: unknown, { isKept = false } = {}): Promise<string> {
+  async putList(base: string, list: unknown): Promise<string> {
     const { store, key } = this.#options
-    const name = isKept ? this.keptName(base) : `${base}-${await this.period()}`
+    const name = `${base}-${await this.period()}`
     const plain = await compress(Buffer.from(JSON.stringify(list)))
     if (plain.length <= CHUNK_BYTES) {
       await store.put(listObject(name), key.seal(plain, `list ${name}`))
       return name
     }
-    const { chunks } = await this.storeStream(Readable.from([plain]), { isKept })
-    return await this.putList(base, { longList: chunks } satisfies LongList, { isKept })
-  }
-
-  /** The name of a list that is never collected. */
-  keptName(base: string): string {
-    return `${base}-${KEPT}`
+    const { chunks } = await this.storeStream(Readable.from([plain]))
+    return await this.putList(base, { longList: chunks } satisfies LongList)
   }
 
   /** The name of a list of this `base` that a writer may rely on: one of the present period. */
@@ -159,6 +158,7 @@ export class Depot implements AsyncDisposable {
   /** Undefined when there is none. `chunks`: of a list that is too long for one object. */
   async findList(name: string): Promise<{ list: unknown; chunks: readonly string[] } | undefined> {
     const { store, key } = this.#options
+    if (!NAME.test(name)) return undefined
     const sealed = await store.find(listObject(name))
     if (sealed === undefined) return undefined
     const read = async (bytes: Uint8Array) => JSON.parse((await expand(bytes)).toString()) as unknown
@@ -176,10 +176,7 @@ export class Depot implements AsyncDisposable {
     return found.list
   }
 
-  async #put(
-    chunk: Uint8Array<ArrayBuffer>,
-    period: number | string,
-  ): Promise<{ name: string; sentBytes: number }> {
+  async #put(chunk: Uint8Array<ArrayBuffer>, period: number): Promise<{ name: string; sentBytes: number }> {
     const { digest, content } = await this.#threads.name(chunk)
     const name = `${digest}-${period}`
     if (this.#known.has(name)) return { name, sentBytes: 0 }

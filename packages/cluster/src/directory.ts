@@ -1,9 +1,14 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { DormouseError } from '@dormouse/contracts'
 import type { KV } from '@nats-io/kv'
 import { z } from 'zod'
 import type { ClusterKey } from './cluster-key.ts'
 import { compareAndDelete, compareAndSet, read, type Versioned } from './compare-and-set.ts'
 import { type WatchedBucket, watchBucket } from './watch-bucket.ts'
+
+const CATCH_UP_MS = 10_000
+const CATCH_UP_PAUSE_MS = 50
 
 /** A snapshot that is completely in the depot. */
 const replicaSchema = z.object({
@@ -28,6 +33,8 @@ const entrySchema = z.object({
   head: z.string().optional(),
   createdAt: z.number(),
   replica: replicaSchema.optional(),
+  /** What it was forked from, and that in turn. */
+  ancestors: z.array(z.string()).optional(),
   /** The row of the sandbox, in the words of the server. */
   row: z.unknown(),
 })
@@ -44,6 +51,14 @@ export interface Located {
   readonly revision: number
 }
 
+export interface DirectoryOptions {
+  readonly bucket: KV
+  readonly key: ClusterKey
+  /** Throws for an entry that the server cannot use. */
+  readonly check?: (id: string, entry: DirectoryEntry) => void
+  readonly onUnreadable?: (id: string, error: unknown) => void
+}
+
 /**
  * Which host owns which sandbox. Every write is a compare-and-set on the revision that the writer knows; `undefined`
  * means that the entry has changed meanwhile. What is cached may be old by some milliseconds; a write never is.
@@ -51,22 +66,27 @@ export interface Located {
 export class Directory implements Disposable {
   readonly #bucket: KV
   readonly #key: ClusterKey
+  readonly #check: (id: string, entry: DirectoryEntry) => void
   readonly #entries = new Map<string, Located>()
   readonly #waiting = new Set<{ revision: number; resolve: () => void }>()
   #seenRevision = 0
   #watch: WatchedBucket | undefined
 
-  private constructor(bucket: KV, key: ClusterKey) {
+  private constructor(bucket: KV, key: ClusterKey, check: (id: string, entry: DirectoryEntry) => void) {
     this.#bucket = bucket
     this.#key = key
+    this.#check = check
   }
 
-  /** Reads everything that is there, then follows the changes. `onChange` also hears of changes by this host. */
+  /**
+   * Reads everything that is there, then follows the changes. `onChange` also hears of changes by this host. An entry that
+   * cannot be read is in no list, and `read` throws for it.
+   */
   static async open(
-    { bucket, key }: { bucket: KV; key: ClusterKey },
+    { bucket, key, check = () => {}, onUnreadable = () => {} }: DirectoryOptions,
     onChange: (id: string, located: Located | undefined) => void = () => {},
   ): Promise<Directory> {
-    const directory = new Directory(bucket, key)
+    const directory = new Directory(bucket, key, check)
     directory.#watch = await watchBucket(bucket, {
       put: (id, entry) => {
         directory.#see(entry.revision)
@@ -79,6 +99,10 @@ export class Directory implements Disposable {
         directory.#entries.delete(id)
         onChange(id, undefined)
       },
+      unreadable: (id, error) => {
+        directory.#entries.delete(id)
+        onUnreadable(id, error)
+      },
     })
     return directory
   }
@@ -88,7 +112,7 @@ export class Directory implements Disposable {
   }
 
   /** Resolves when every write before this one, by any host, is in `all`. */
-  async seen({ revision }: Located): Promise<void> {
+  async seen({ revision }: Pick<Located, 'revision'>): Promise<void> {
     if (this.#seenRevision >= revision) return
     await new Promise<void>((resolve) => this.#waiting.add({ revision, resolve }))
   }
@@ -110,14 +134,23 @@ export class Directory implements Disposable {
     return this.#entries.values()
   }
 
-  /** Asks NATS for all entries: none of them is older than this call. */
+  /** Asks NATS for all entries: none of them is older than this call. Throws when one of them cannot be read. */
   async readAll(): Promise<Located[]> {
     const found = new Map<string, Located>()
+    const unreadable = new Map<string, unknown>()
     const watch = await watchBucket(this.#bucket, {
-      put: (id, { value, revision }) => found.set(id, { id, entry: this.#parse(id, value), revision }),
-      removed: (id) => found.delete(id),
+      put: (id, { value, revision }) => {
+        unreadable.delete(id)
+        found.set(id, { id, entry: this.#parse(id, value), revision })
+      },
+      removed: (id) => {
+        unreadable.delete(id)
+        found.delete(id)
+      },
+      unreadable: (id, error) => unreadable.set(id, error),
     })
     watch[Symbol.dispose]()
+    for (const error of unreadable.values()) throw error
     return [...found.values()]
   }
 
@@ -137,6 +170,35 @@ export class Directory implements Disposable {
     }
     this.#remember(id, found)
     return this.#entries.get(id)
+  }
+
+  /**
+   * Post: what `find` and `read` return is not older than this call. A NATS server that lags behind the others may answer
+   * reads; the watch brings all writes in order, also the mark that this writes.
+   */
+  async catchUp(): Promise<void> {
+    const mark = `mark-${randomUUID()}`
+    await this.#bucket.delete(mark)
+    const stop = new AbortController()
+    const late = sleep(CATCH_UP_MS, undefined, { signal: stop.signal }).then(() => {
+      throw new DormouseError(
+        'cluster_unavailable',
+        'NATS does not tell the newest entries of the directory.',
+      )
+    })
+    const caughtUp = async () => {
+      for (;;) {
+        const written = await this.#bucket.get(mark)
+        if (written !== null) return await this.seen(written)
+        await sleep(CATCH_UP_PAUSE_MS, undefined, { signal: stop.signal })
+      }
+    }
+    try {
+      await Promise.race([caughtUp(), late])
+    } finally {
+      stop.abort()
+      late.catch(() => {})
+    }
   }
 
   /** Whether there was an entry that its owner has removed. False when there never was one, as far as NATS knows. */
@@ -183,7 +245,10 @@ export class Directory implements Disposable {
     const parsed = storedEntrySchema.safeParse(
       JSON.parse(this.#key.open(value, `directory ${id}`).toString()),
     )
-    if (parsed.success) return parsed.data
+    if (parsed.success) {
+      this.#check(id, parsed.data)
+      return parsed.data
+    }
     throw new DormouseError(
       'setup_failed',
       `The directory has an entry that this version cannot read: ${id}.`,

@@ -3,8 +3,8 @@ import { z } from 'zod'
 /** What a host says of itself with every renewal of its lease. A newer version may say more. */
 export const hostRecordSchema = z.object({
   id: z.string(),
-  /** Where the other hosts reach its API. */
-  address: z.string(),
+  /** Where the other hosts reach its API. Empty until it listens. */
+  address: z.union([z.literal(''), z.url({ protocol: /^https?$/ })]),
   /** Its SSH server, at the same machine as `address`. Absent when SSH is off. */
   ssh: z.object({ port: z.int(), fingerprint: z.string() }).optional(),
   version: z.string(),
@@ -20,8 +20,12 @@ export const hostRecordSchema = z.object({
   /** The host has left by itself, and runs nothing. */
   hasLeft: z.boolean(),
   isCordoned: z.boolean(),
+  /** How far it is with moving its sandboxes to other hosts. */
+  drain: z.object({ total: z.int(), moved: z.int(), left: z.int() }).optional(),
   arch: z.string(),
   kernel: z.string(),
+  /** Ids of sandboxes and snapshots that it has, or has fetched lately: what they share need not be fetched again. */
+  holds: z.array(z.string()).optional(),
   /** What decides which snapshots it can restore, in the words of its engine. */
   abilities: z.unknown(),
   room: z.strictObject({

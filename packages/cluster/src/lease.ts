@@ -113,6 +113,13 @@ export class Lease {
     await compareAndSet(this.#options.hosts, this.#record.id, { value, expected: this.#revision })
   }
 
+  /** Stops renewing, and says nothing. The host may take its next lease. */
+  abandon(): void {
+    if (this.#hasEnded) return
+    this.#stopRenewing()
+    this.#options.deadline.end()
+  }
+
   /** The answer to a renewal was lost, or another host has ended this lease. */
   async #readAgain(): Promise<void> {
     const found = await read(this.#options.hosts, this.#record.id)

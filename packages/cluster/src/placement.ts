@@ -10,6 +10,8 @@ export interface PlacementRequest {
   readonly memoryBytes: number
   /** The host that is asked. It is chosen unless another one has clearly more room. */
   readonly preferred: string
+  /** The host has much of what the sandbox needs. */
+  readonly isNear?: (record: HostRecord) => boolean
   /** Undefined when the host can restore the snapshot, or when there is none. */
   readonly problemOf: (record: HostRecord) => string | undefined
 }
@@ -26,14 +28,21 @@ export function chooseHost(
 ): { chosen: HostRecord | undefined; candidates: readonly Candidate[] } {
   const candidates = hosts.map((record) => ({ record, problem: problemOf(record, request) }))
   const fit = candidates.flatMap(({ record, problem }) => (problem === undefined ? [record] : []))
-  const best = fit.reduce<HostRecord | undefined>(
+  const best = roomiest(fit)
+  const isFine = (host: HostRecord | undefined) =>
+    host !== undefined && best !== undefined && freeBytes(host) * CLEARLY_MORE >= freeBytes(best)
+  const preferred = fit.find(({ id }) => id === request.preferred)
+  const near = fit.filter((host) => request.isNear?.(host) === true)
+  const nearest = preferred !== undefined && near.includes(preferred) ? preferred : roomiest(near)
+  const chosen = [nearest, preferred].find(isFine) ?? best
+  return { chosen, candidates }
+}
+
+function roomiest(hosts: readonly HostRecord[]): HostRecord | undefined {
+  return hosts.reduce<HostRecord | undefined>(
     (most, host) => (most === undefined || freeBytes(host) > freeBytes(most) ? host : most),
     undefined,
   )
-  const preferred = fit.find(({ id }) => id === request.preferred)
-  const isFine =
-    preferred !== undefined && best !== undefined && freeBytes(preferred) * CLEARLY_MORE >= freeBytes(best)
-  return { chosen: isFine ? preferred : best, candidates }
 }
 
 function problemOf(

@@ -12,6 +12,9 @@ export interface S3StoreOptions {
 
 const REQUEST_TIMEOUT_MS = 30_000
 const RETRIES = 3
+/** Hosts write objects of about a megabyte. */
+const OBJECT_MAX_BYTES = 8 * 1024 ** 2
+const LIST_MAX_BYTES = 64 * 1024 ** 2
 
 /** Objects in a bucket of any store that speaks S3. */
 export class S3Store implements ObjectStore {
@@ -39,7 +42,7 @@ export class S3Store implements ObjectStore {
 
   async find(name: string): Promise<Uint8Array | undefined> {
     const answer = await this.#ask('GET', name, { accepts: [200, 404] })
-    const content = new Uint8Array(await answer.arrayBuffer())
+    const content = await readAtMost(answer, OBJECT_MAX_BYTES).catch(explain)
     return answer.status === 404 ? undefined : content
   }
 
@@ -55,7 +58,8 @@ export class S3Store implements ObjectStore {
     // The first version of this request continues after a name, which every store knows.
     for (let marker: string | undefined = ''; marker !== undefined; ) {
       const query: URLSearchParams = new URLSearchParams({ prefix: this.#prefix, marker })
-      const text: string = await (await this.#ask('GET', undefined, { accepts: [200], query })).text()
+      const answer: Response = await this.#ask('GET', undefined, { accepts: [200], query })
+      const text: string = Buffer.from(await readAtMost(answer, LIST_MAX_BYTES).catch(explain)).toString()
       marker = undefined
       for (const [, entry = ''] of text.matchAll(/<Contents>(.*?)<\/Contents>/gs)) {
         const key = tagIn(entry, 'Key') ?? ''
@@ -89,6 +93,17 @@ export class S3Store implements ObjectStore {
     if (accepts.includes(answer.status)) return answer
     return explain(new Error(`${method} was answered with ${answer.status}`))
   }
+}
+
+async function readAtMost({ body }: Response, maxBytes: number): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = []
+  let bytes = 0
+  for await (const piece of (body ?? []) as AsyncIterable<Uint8Array>) {
+    bytes += piece.length
+    if (bytes > maxBytes) throw new Error(`the answer has more than ${maxBytes} bytes`)
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces)
 }
 
 /** The names that a depot uses need no escapes. */

@@ -18,7 +18,7 @@ export interface StateListener {
   /** Must not throw. */
   readonly put: (record: StateRecord) => void
   readonly removed: (place: Pick<StateRecord, 'table' | 'key'>) => void
-  /** A newer version has written a record that this one cannot read. */
+  /** A record that this host cannot read: a newer version has written it, or it is damaged. */
   readonly unreadable: (name: string) => void
 }
 
@@ -58,6 +58,7 @@ export class StateRecords implements Disposable {
         records.#places.delete(name)
         if (place !== undefined) listener.removed(place)
       },
+      unreadable: (name) => listener.unreadable(name),
     })
     return records
   }

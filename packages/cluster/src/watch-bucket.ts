@@ -2,8 +2,11 @@ import type { KV, KvWatchEntry } from '@nats-io/kv'
 import type { Versioned } from './compare-and-set.ts'
 
 export interface BucketListener {
+  /** Throws for an entry that it cannot read. */
   readonly put: (key: string, entry: Versioned) => void
   readonly removed: (key: string, revision: number) => void
+  /** `put` has thrown. All others are told: one damaged entry must not hide what follows it. */
+  readonly unreadable?: (key: string, error: unknown) => void
 }
 
 export type WatchedBucket = Disposable
@@ -28,7 +31,14 @@ export async function watchBucket(bucket: KV, listener: BucketListener): Promise
   return { [Symbol.dispose]: () => entries.stop() }
 }
 
-function tell({ put, removed }: BucketListener, entry: KvWatchEntry): void {
-  if (entry.operation === 'PUT') put(entry.key, { value: entry.value, revision: entry.revision })
-  else removed(entry.key, entry.revision)
+function tell({ put, removed, unreadable }: BucketListener, entry: KvWatchEntry): void {
+  if (entry.operation !== 'PUT') {
+    removed(entry.key, entry.revision)
+    return
+  }
+  try {
+    put(entry.key, { value: entry.value, revision: entry.revision })
+  } catch (error) {
+    unreadable?.(entry.key, error)
+  }
 }

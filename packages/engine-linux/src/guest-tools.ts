@@ -67,6 +67,7 @@ async function toolFiles(): Promise<Map<string, string>> {
     ...(await filesBelow(guestPythonDir, '.py', 'guest')),
     ...(await filesBelow(guestPythonDir, '.r', 'guest')),
     ...(await filesBelow(guestNodeDir, '.mjs', 'guest/dormouse_node')),
+    ...(await filesBelow(guestNodeDir, '.cjs', 'guest/dormouse_node')),
     ['guest/dormouse_node/acorn.mjs', acornFile],
     ...reseed,
     [GUARD_IN_TOOLS, guardLibrary],

@@ -58,7 +58,8 @@ import {
   prepareTemplate,
 } from './snapshot/create-from-template.ts'
 import { forkBurrow } from './snapshot/fork-burrow.ts'
-import { improveStored, makeMissingSums } from './snapshot/improve-stored.ts'
+import { improveAndSum } from './snapshot/improve-stored.ts'
+import { lendFiles } from './snapshot/lend-files.ts'
 import { restoreSnapshot, rollBackBurrow } from './snapshot/restore-snapshot.ts'
 import { prepareSave, saveBurrow } from './snapshot/save-burrow.ts'
 import { SnapshotEngine } from './snapshot/snapshot-engine.ts'
@@ -123,11 +124,8 @@ export class LinuxEngine extends VolumeEngine implements Engine {
         const { manifest } = await this.#snapshots.store.get(id)
         return ![...this.#burrows].some(({ sandboxId }) => sandboxId === manifest.sandboxId)
       },
-      improve: async (id, signal) => {
-        const isNew = await improveStored(this.#snapshots, id, signal)
-        await makeMissingSums(this.#snapshots, id, signal)
-        return isNew
-      },
+      improve: (id, signal) =>
+        improveAndSum(this.#snapshots, id, { signal, again: (ms) => this.#upkeep.schedule(id, ms) }),
       failures: host.failures,
     })
     this.capabilities = linuxCapabilities(host.hierarchies, {
@@ -279,6 +277,8 @@ export class LinuxEngine extends VolumeEngine implements Engine {
   snapshotFiles(snapshotId: SnapshotId): SnapshotFiles {
     return snapshotFiles(this.#snapshots, snapshotId)
   }
+
+  lendFiles: NonNullable<Engine['lendFiles']> = (id, use) => lendFiles(this.#snapshots, id, use)
 
   async importImage(request: ImportImage): Promise<ImportedImage> {
     return importImage(this.#snapshots, request)

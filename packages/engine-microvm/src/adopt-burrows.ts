@@ -4,7 +4,7 @@ import { isBurrowId, newSnapshotId } from '@dormouse/contracts'
 import type { AdoptedBurrows, LostBurrow } from '@dormouse/engine'
 import { BurrowCgroup, isAlive } from '@dormouse/engine-linux/for-engines'
 import { findRecord, findSaveIntent, type MicrovmRecord } from './burrow/burrow-record.ts'
-import type { LaunchedQemu } from './burrow/launch-qemu.ts'
+import type { LaunchedQemu } from './burrow/launched-qemu.ts'
 import { MicrovmBurrow } from './burrow/microvm-burrow.ts'
 import { removeBurrow } from './burrow/remove-burrow.ts'
 import { GuestLink } from './link/guest-link.ts'
@@ -40,6 +40,8 @@ export async function adoptBurrows(
     else lost.push(await saveLost(host, record))
     await rm(paths.saving, { force: true })
   }
+  for (const id of (await readdir(host.layout.sparesDir)).filter(isBurrowId))
+    if (!existsSync(host.layout.burrow(id).dir)) await rm(host.layout.burrow(id).spareMark, { force: true })
   return { burrows, lost }
 }
 

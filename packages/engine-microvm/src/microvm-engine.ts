@@ -14,6 +14,7 @@ import type {
   Engine,
   EngineCapabilities,
   EngineFailureKind,
+  FileTree,
   ForkedBurrow,
   ForkOptions,
   ImportedImage,
@@ -39,11 +40,13 @@ import {
 import { adoptBurrows } from './adopt-burrows.ts'
 import { machineMemoryBytes } from './burrow/host-limits.ts'
 import { MicrovmBurrow } from './burrow/microvm-burrow.ts'
+import { sparesOf } from './burrow/spare-pool.ts'
 import { writtenBytes } from './burrow/written-bytes.ts'
 import type { MicrovmHost } from './microvm-host.ts'
 import { type MicrovmEngineOptions, openHost } from './open-host.ts'
-import { BootedTemplates } from './snapshot/booted-template.ts'
-import { type Introduction, makeBurrow } from './snapshot/make-burrow.ts'
+import { BootedTemplates, treeOf } from './snapshot/booted-template.ts'
+import { type Introduction, type MakeBurrow, makeBurrow } from './snapshot/make-burrow.ts'
+import { removeUnused } from './snapshot/remove-unused.ts'
 import { checkChildren, continueSaved, makeChildren, saveBurrow } from './snapshot/save-burrow.ts'
 import { describeSnapshot, MicrovmSnapshotStore } from './snapshot/snapshot-store.ts'
 
@@ -104,6 +107,11 @@ export class MicrovmEngine implements Engine {
     return { name: accelerator, ...(whyNotKvm && { whyNotKvm }) }
   }
 
+  /** How many machines wait for a sandbox. */
+  get spareCount(): number {
+    return sparesOf(this.#host).size
+  }
+
   get failures(): ReadonlyMap<EngineFailureKind, number> {
     return this.#host.failures.counts
   }
@@ -127,23 +135,44 @@ export class MicrovmEngine implements Engine {
       'burrow',
     )
     if (volumes.length > 0) throw withoutVolumes()
-    const template = await getTemplate(this.#options.dataDir, request.template)
-    const memoryBytes = machineMemoryBytes(limits.memoryBytes)
-    const { base, paths } = await this.#templates.get({
-      template,
-      memoryBytes,
-      preload: this.#preload(template),
-    })
-    const introduction = { sandboxId: request.sandboxId, reason: 'create' as const, reseed: true, user, env }
+    const tree = treeOf(await getTemplate(this.#options.dataDir, request.template))
+    return this.#create(tree, { sandboxId: request.sandboxId, user, env, limits, signal })
+  }
+
+  async bootFiles(tree: FileTree, options: RestoreOptions): Promise<Burrow> {
+    if ((options.volumes ?? []).length > 0) throw withoutVolumes()
+    const { sandboxId, signal } = options
+    const asked = { user: options.user, env: options.env, limits: options.limits }
+    const { user, env, limits } = parseInput(
+      createSchema,
+      { sandboxId, template: tree.template, ...withoutUndefined(asked) },
+      'restore',
+    )
+    const image = options.image ?? tree.image
+    return this.#create({ ...tree, image }, { sandboxId, user, env, limits, signal })
+  }
+
+  /** Restores the booted template of these files; boots it first if this is the first of its size. */
+  async #create(
+    tree: FileTree,
+    {
+      limits,
+      signal,
+      ...who
+    }: Pick<MakeBurrow, 'limits' | 'signal'> & Omit<Introduction, 'reason' | 'reseed'>,
+  ): Promise<Burrow> {
+    const boot = { tree, memoryBytes: machineMemoryBytes(limits.memoryBytes), preload: this.#preload(tree) }
+    const { base, paths } = await this.#templates.get(boot)
+    const introduction = { ...who, reason: 'create' as const, reseed: true }
     const make = { base, source: paths, isBoot: false, limits, introduction, signal }
     return this.#hold(await makeBurrow(this.#host, make))
   }
 
   /** Makes sure that sandboxes of a template start from a snapshot of it. */
   async prepareTemplate(name: string, memoryBytes: number): Promise<void> {
-    const template = await getTemplate(this.#options.dataDir, name)
+    const tree = treeOf(await getTemplate(this.#options.dataDir, name))
     const size = machineMemoryBytes(memoryBytes)
-    await this.#templates.get({ template, memoryBytes: size, preload: this.#preload(template) })
+    await this.#templates.get({ tree, memoryBytes: size, preload: this.#preload(tree) })
   }
 
   /** Nothing: the changed pages are found when the machine stands still, in milliseconds. */
@@ -181,7 +210,8 @@ export class MicrovmEngine implements Engine {
       'restore',
     )
     const isBoot = manifest.kind === 'files'
-    const introduction: Introduction = { sandboxId, reason, reseed, env, ...(isBoot && { user }) }
+    const image = options.image ?? manifest.base.image
+    const introduction: Introduction = { sandboxId, reason, reseed, env, ...(isBoot && { user, image }) }
     const source = this.#host.layout.snapshot(snapshotId)
     const { connections } = options
     const make = { base: manifest.base, source, isBoot, parent: snapshotId, limits, introduction, signal }
@@ -308,17 +338,27 @@ export class MicrovmEngine implements Engine {
     const { burrows, lost } = await adoptBurrows(this.#host)
     for (const burrow of burrows) this.#hold(burrow)
     await this.#store.removeLeftovers()
+    await removeUnused(this.#host).catch((error: unknown) =>
+      this.#host.failures.report(
+        'upkeep',
+        error,
+        {},
+        'unused templates of virtual machines were not removed',
+      ),
+    )
     return { burrows, lost, undone: [] }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const burrow of this.#burrows) burrow.release()
     this.#burrows.clear()
+    await sparesOf(this.#host)[Symbol.asyncDispose]()
     await this.#parent.remove()
   }
 
-  #preload({ manifest }: { manifest: { description: { preload: readonly string[] } } }): readonly string[] {
-    return this.#options.preload ?? manifest.description.preload
+  /** An image may have no Python that could import them. */
+  #preload({ preload, isImage }: FileTree): readonly string[] {
+    return isImage ? [] : (this.#options.preload ?? preload)
   }
 
   #own(burrow: Burrow, saving?: SnapshotOptions): MicrovmBurrow {
@@ -335,6 +375,11 @@ export class MicrovmEngine implements Engine {
     void burrow.ended.then(() => this.#burrows.delete(burrow))
     return burrow
   }
+}
+
+/** Defaults of a schema apply to what is absent, not to what is undefined. */
+function withoutUndefined(fields: Readonly<Record<string, unknown>>): object {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
 function withoutVolumes(): DormouseError {

@@ -9,6 +9,7 @@ import type {
 } from '@dormouse/contracts'
 import type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
 import type { EngineCapabilities } from './engine-capabilities.ts'
+import type { EngineFiles } from './engine-files.ts'
 import type { ImportedImage, ImportImage, ProgramSettings } from './engine-images.ts'
 import type { EngineFailureKind } from './engine-log.ts'
 import type { EngineVolumes } from './engine-volumes.ts'
@@ -117,7 +118,7 @@ export interface Burrow extends AsyncDisposable {
   release(): void
 }
 
-export interface Engine extends EngineVolumes, AsyncDisposable {
+export interface Engine extends EngineVolumes, EngineFiles, AsyncDisposable {
   readonly name: string
   readonly capabilities: EngineCapabilities
   /** What burrows of this engine can be isolated by, on this host. */
@@ -333,6 +334,8 @@ export interface RestoreOptions {
   /** The sandbox that the snapshot must have been taken of; any sandbox when absent. */
   readonly of?: SandboxId | undefined
   readonly limits?: BurrowLimitsInput
+  /** Another than the snapshot was taken with: then only its files are used. */
+  readonly isolation?: Isolation | undefined
   /**
    * Replaces the volumes of the snapshot. A file that its processes had open on a volume is opened again by its path;
    * to them a missing file looks as if it was deleted while they had it open.

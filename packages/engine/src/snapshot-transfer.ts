@@ -59,6 +59,8 @@ export interface SnapshotTransfer {
   abilities(): Promise<HostAbilities>
   /** Why a host with these abilities cannot restore the snapshot; undefined when it can. */
   problemOf(needs: SnapshotNeeds, abilities: HostAbilities): string | undefined
+  /** Why a host with these abilities cannot make burrows of a template of the host; undefined when it can. */
+  problemOfTemplate(name: string, abilities: HostAbilities): string | undefined
   /** Runs `work` with the parts of a snapshot, which stay on disk meanwhile. Throws `not_found`. */
   export<Value>(snapshotId: SnapshotId, work: (snapshot: PortableSnapshot) => Promise<Value>): Promise<Value>
   /**

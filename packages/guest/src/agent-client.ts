@@ -28,6 +28,8 @@ export interface AgentClientOptions {
 const QUIESCE_TIMEOUT_MS = 5_000
 /** More than an honest agent needs for a call with one answer. Bounds how long a hostile one can block a caller. */
 const ANSWER_TIMEOUT_MS = 5 * 60_000
+/** More than an honest agent waits for its kernels. */
+const SETTLE_TIMEOUT_MS = 1_000
 /** For requests of the engine itself, which the agent answers at once. */
 const ENGINE_TIMEOUT_MS = 20_000
 
@@ -76,6 +78,14 @@ export class AgentClient implements Guest {
   /** Tells a restored agent its sandbox and why it woke. */
   async wake(identity: AgentIdentity & { reason: string; reseed: boolean }): Promise<void> {
     await this.call('agent.wake', identity, { timeoutMs: ENGINE_TIMEOUT_MS })
+  }
+
+  /**
+   * Resolves when the kernels have done what `wake` asks of them, or after a moment. A frozen sandbox would do it after
+   * its thaw, while a caller waits. Never throws: the sandbox can be frozen anyway.
+   */
+  async settle(): Promise<void> {
+    await this.call('agent.settle', {}, { timeoutMs: SETTLE_TIMEOUT_MS }).catch(() => {})
   }
 
   /** Makes the agent close all connections. Calls fail until `resume`. Throws `agent_unreachable` without an answer. */

@@ -30,6 +30,14 @@ export class AgentContexts implements GuestContexts {
     return checkList(await this.#client.call('context.preload', { modules }, { signal }), 'failed', checkText)
   }
 
+  /**
+   * For the snapshot of a template: the context `default` starts over, and the memory of its kernel and of the agent
+   * becomes ready to be shared. With `gather`, code of functions that ran since the last call gets together.
+   */
+  async settle({ gather = false } = {}): Promise<void> {
+    await this.#client.call('context.settle', { gather })
+  }
+
   async complete(
     context: string,
     code: string,

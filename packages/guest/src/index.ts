@@ -1,5 +1,5 @@
 export { AgentClient, type AgentClientOptions, type AgentIdentity } from './agent-client.ts'
 export { PROTOCOL_VERSION } from './frames.ts'
-export { acornFile, guestNodeDir, guestPythonDir } from './guest-sources.ts'
+export { acornFile, guestNodeDir, guestPythonDir, NODE_PRELOAD } from './guest-sources.ts'
 export { isSilent } from './liveness-monitor.ts'
 export { RunCollector } from './run-collector.ts'

@@ -10,7 +10,7 @@ const directory = mkdtempSync('/tmp/dormouse-databases-')
 const user = (flag) => Number(execFileSync('id', [flag, 'postgres']))
 chownSync(directory, user('-u'), user('-g'))
 const children = []
-process.on('disconnect', () => process.exit())
+for (const end of ['disconnect', 'SIGTERM']) process.on(end, () => process.exit())
 process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL')
   rmSync(directory, { recursive: true, force: true })

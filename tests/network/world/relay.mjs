@@ -1,14 +1,14 @@
 // Listens where the test is, on a descriptor that it was given, and connects where it runs: in the namespace of the server.
 import { connect, createServer } from 'node:net'
 
-let target = 0
-process.on('message', ({ port }) => {
-  target = port
+let target = { port: 0 }
+process.on('message', ({ port, host }) => {
+  target = { port, host }
   process.send('ready')
 })
 process.on('disconnect', () => process.exit())
 createServer({ allowHalfOpen: true }, (client) => {
-  const server = connect({ port: target, host: '127.0.0.1', allowHalfOpen: true })
+  const server = connect({ ...target, allowHalfOpen: true })
   for (const [from, to] of [
     [client, server],
     [server, client],

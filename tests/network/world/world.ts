@@ -1,10 +1,10 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { type ChildProcess, execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { ServerProcess } from '../../server/server-process.ts'
 import { inNamespace, makeNamespaces, type Namespaces } from './namespaces.ts'
+import { beginProgram, hasBegun, openRelay } from './relay.ts'
 
 /** `microvm` runs the tests from inside virtual machines, which is slow without KVM. */
 const ISOLATION = process.env['DORMOUSE_TEST_ISOLATION'] ?? 'process'
@@ -52,13 +52,13 @@ export class World {
     const start = async (where: string, program: string, ...rest: string[]) => {
       const child = begin(where, program, rest)
       children.push(child)
-      await begun(child)
+      await hasBegun(child)
       return child
     }
     try {
       const internet = await start(namespaces.internet, 'internet.mjs', namespaces.host, namespaces.internet)
       const canary = await start(namespaces.host, 'canary.mjs', String(CANARY_PORT))
-      const relay = await openRelay(namespaces.host)
+      const relay = await openRelay(inNamespace(namespaces.host))
       children.push(relay.child)
       const server = await ServerProcess.start(
         {
@@ -86,7 +86,7 @@ export class World {
       if (ISOLATION === 'microvm') await this.#deleteSandboxes()
       await this.server.cleanUp()
     } finally {
-      for (const child of this.#children) child.kill('SIGKILL')
+      for (const child of this.#children) child.kill('SIGTERM')
       this.#namespaces.remove()
     }
   }
@@ -115,7 +115,7 @@ export class World {
   async startOutside(program: string, ...args: string[]): Promise<ChildProcess> {
     const child = begin(this.#namespaces.internet, program, args)
     this.#children.push(child)
-    await begun(child)
+    await hasBegun(child)
     return child
   }
 
@@ -220,38 +220,7 @@ def lookup(name, family=socket.AF_INET):
         return type(error).__name__
 `
 
-function begin(where: string, program: string, rest: readonly string[], fds: readonly number[] = []) {
-  const [command = '', ...args] = inNamespace(where)
+function begin(where: string, program: string, rest: readonly string[]): ChildProcess {
   const path = fileURLToPath(new URL(program, import.meta.url))
-  return spawn(command, [...args, process.execPath, path, ...rest], {
-    stdio: ['ignore', 'inherit', 'inherit', ...fds, 'ipc'],
-  })
-}
-
-async function begun(child: ChildProcess): Promise<void> {
-  const ended = once(child, 'exit').then(() => {
-    throw new Error(`${child.spawnargs.join(' ')} ended`)
-  })
-  await Promise.race([once(child, 'message'), ended])
-  ended.catch(() => {})
-}
-
-/** A port of this machine's loopback that leads to one in the namespace. */
-async function openRelay(where: string) {
-  const listener = createServer()
-  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
-  const { port } = listener.address() as AddressInfo
-  const { fd } = (listener as unknown as { _handle: { fd: number } })._handle
-  const child = begin(where, 'relay.mjs', [], [fd])
-  // From here on the child alone accepts.
-  listener.close()
-  let target = 0
-  const reach = async (address: string) => {
-    target = Number(new URL(address).port)
-    const ready = once(child, 'message')
-    child.send({ port: target })
-    await ready
-    return `http://127.0.0.1:${port}`
-  }
-  return { child, reach, target: () => target }
+  return beginProgram(inNamespace(where), [path, ...rest])
 }

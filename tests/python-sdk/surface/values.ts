@@ -80,6 +80,7 @@ export const VALUES: Readonly<Record<string, Value>> = {
   SandboxDamage: { types: ["contract.SandboxAnswer['damage']", "contract.WhyAnswer['damage']"] },
   SandboxInfo: { types: ['contract.SandboxAnswer'] },
   Node: { types: ['contract.NodeAnswer'] },
+  NodeDrain: { types: ["NonNullable<contract.NodeAnswer['drain']>"] },
   NodeLoad: { types: ["contract.NodeAnswer['load']"] },
   Moved: { types: ['contract.MovedAnswer'] },
   NotMoved: { types: ["contract.DrainedAnswer['left'][number]"] },

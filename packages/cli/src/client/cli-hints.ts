@@ -29,10 +29,7 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
   [/, or `limits\.\w+` of an update by HTTP or an SDK/, ''],
   [/ \(`sizeBytes` in the API\)/, ''],
   [/`force=true`/, '`--force`'],
-  [
-    /The end of its log is in `details\.logTail`/,
-    'Its log is above. To try again, first delete it with `dormouse template rm NAME`',
-  ],
+  [/The end of its log is in `details\.logTail`/, 'Its log is above'],
 ]
 
 /** The hint of an error in the words of the command line. */

@@ -65,7 +65,10 @@ function templateOptions(): Option[] {
     new Option('--snapshot <snapshot>', 'make the template from this snapshot, without a build'),
     new Option('--description <text>', 'a description for readers'),
     new Option('--from <template>', 'the template to build on (default: python)'),
-    new Option('--image <image>', 'the container image to build on: node:24, or an archive (web.tar)'),
+    new Option(
+      '--image <image>',
+      'the container image to build on: node:24, an archive (web.tar) or an OCI layout (./web)',
+    ),
     new Option('--dockerfile <path>', 'build this Dockerfile, or the one in this directory'),
     new Option('--context <directory>', 'where COPY takes files from (default: that of the Dockerfile)'),
     new Option('--build-arg <name=value>', 'a value for ARG').argParser(collectValues),

@@ -32,13 +32,15 @@ export async function recipeOf(call: Call, flags: RecipeFlags): Promise<Partial<
   }
 }
 
-/** A file of this machine is uploaded; everything else is a name that the server knows. */
+/** An archive or an OCI layout of this machine is uploaded; everything else is a name that the server knows. */
 async function imageOf(call: Call, image: string): Promise<string> {
-  // Names of images look like relative paths, so only an archive that exists counts as one.
-  const found = /\.(tar|tar\.gz|tgz|oci)$/.test(image) ? await stat(image).catch(() => undefined) : undefined
-  if (found?.isFile() !== true) return image
+  // Names of images look like relative paths, so a path has the ending of an archive or begins as a path.
+  if (!/^\.{0,2}\/|\.(tar|tar\.gz|tgz|oci)$/.test(image) || /^[a-z-]+:/.test(image)) return image
+  const found = await stat(image).catch(notAnImage(image))
+  if (found.isDirectory()) await stat(join(image, 'oci-layout')).catch(notAnImage(image))
   const { client, signal } = call
-  const upload = client.templates.upload(createReadStream(image), { signal })
+  const archive = found.isDirectory() ? await packContext(image) : createReadStream(image)
+  const upload = client.templates.upload(archive, { signal })
   const { id } = await call.withProgress(`Uploading ${image}`, upload)
   return `upload:${id}`
 }
@@ -57,6 +59,15 @@ async function dockerfileOf(
   const upload = client.templates.upload(archive, { signal })
   const { id } = await call.withProgress(`Uploading ${directory}`, upload)
   return { dockerfile, context: id }
+}
+
+function notAnImage(path: string): () => never {
+  return () => {
+    throw new UsageError(
+      `${path} is no image of this machine`,
+      'Name an archive (`docker save`, or OCI) or the directory of an OCI layout. For a registry, write `docker://NAME`.',
+    )
+  }
 }
 
 function notThere(path: string): () => never {

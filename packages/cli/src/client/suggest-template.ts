@@ -16,6 +16,8 @@ export async function suggestTemplate<Value>(
       throw error
     const templates = await call.client.templates.list({ signal: call.signal }).all()
     const names = templates.map((template) => template.name)
+    // It is there and still cannot be used: the message says why.
+    if (names.includes(name)) throw error
     throw new CliError(error.code, error.message, {
       hint: `${didYouMean(name, names)}Run \`dormouse template ls\` to list templates.`,
     })

@@ -14,6 +14,12 @@ export const nodeSchema = z
       .describe('`lost`: it has not renewed its lease. `left`: its server was stopped in order.'),
     isSelf: z.boolean().describe('It has answered this request.'),
     isCordoned: z.boolean().describe('It gets no new sandboxes.'),
+    drain: z
+      .strictObject({ total: z.int(), moved: z.int(), left: z.int() })
+      .optional()
+      .describe(
+        'How many of its sandboxes a drain has moved, and how many cannot move. Until it is uncordoned.',
+      ),
     version: z.string(),
     startedAt: timestampField,
     arch: z.string(),

@@ -105,6 +105,7 @@ export const templateSchema = z
       .string()
       .optional()
       .describe('The step that failed. `debugTemplate` starts a sandbox in the state before it.'),
+    progress: z.string().optional().describe('What the build does now.'),
     snapshotId: snapshotIdField.optional(),
     createdAt: timestampField,
     bytes: z.int().optional(),

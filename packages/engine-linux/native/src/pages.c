@@ -12,6 +12,10 @@
  *   base=FROM TO LENGTH like move, from another memory file: its holes stay holes
  *   against=PATH        the memory file that `same` compares with
  *   same=FROM AT LENGTH prints which pages of the source are equal to those of that file
+ *   folded=PATH         make the folded pages image that `fold` and `plain` append to: see fold-pages.h
+ *   fold=FROM AT LENGTH append pages that are mapped from the file of `against`, at AT
+ *   plain=FROM LENGTH   append pages that are mapped from no memory file
+ *   unfold=PATH         append the pages of the source, a folded image, to `kept`; PATH is the directory of memory files
  *   data=FROM LENGTH    adds the bytes of the source's range that are not holes to a sum
  *   weight=             prints the sum and sets it to 0
  *   close=              close these files; prints a line for each memory file
@@ -43,6 +47,7 @@
 
 #include "checksum.h"
 #include "compare-pages.h"
+#include "fold-pages.h"
 #include "idle.h"
 #include "move-pages.h"
 #include "report.h"
@@ -142,6 +147,7 @@ struct files {
     struct source source, base;
     struct target kept, memory;
     char *memory_path;
+    FILE *folded;
     uint64_t data_bytes;
 };
 
@@ -153,8 +159,16 @@ static void close_memory(struct files *files)
     close_target(memory);
 }
 
+static void close_the_folded(struct files *files)
+{
+    if (files->folded)
+        close_folded(files->folded, "folded pages");
+    files->folded = NULL;
+}
+
 static void close_files(struct files *files)
 {
+    close_the_folded(files);
     close_source(&files->source);
     close_source(&files->base);
     close_target(&files->kept);
@@ -169,6 +183,26 @@ static void make_memory(struct files *files, uint64_t size, const char *path)
     if (!files->memory_path)
         fail("memory");
     open_memory(&files->memory, path, size);
+}
+
+/* Returns false for another record. */
+static bool do_fold_record(struct files *files, const char *what, char *value)
+{
+    if (!strcmp(what, "folded")) {
+        close_the_folded(files);
+        files->folded = make_folded(value);
+    } else if (!strcmp(what, "fold")) {
+        uint64_t from = number(&value), at = number(&value), length = number(&value);
+        fold_pages(files->folded, &files->source, &files->base, from, at, length);
+    } else if (!strcmp(what, "plain")) {
+        uint64_t from = number(&value), length = number(&value);
+        fold_pages(files->folded, &files->source, NULL, from, 0, length);
+    } else if (!strcmp(what, "unfold")) {
+        unfold_pages(&files->source, &files->kept, value);
+    } else {
+        return false;
+    }
+    return true;
 }
 
 /* Returns false for an unknown record. */
@@ -194,6 +228,8 @@ static bool do_record(struct files *files, const char *what, char *value)
         copy_base(&files->source, &files->memory, from, to, length);
     } else if (!strcmp(what, "against")) {
         open_source(&files->base, value);
+        if (files->folded)
+            fold_base(files->folded, name_of(value));
     } else if (!strcmp(what, "same")) {
         uint64_t from = number(&value), at = number(&value), length = number(&value);
         tell_same(&files->source, &files->base, from, at, length);
@@ -226,7 +262,7 @@ static bool do_record(struct files *files, const char *what, char *value)
         if (fflush(stdout))
             fail("answer");
     } else {
-        return false;
+        return do_fold_record(files, what, value);
     }
     return true;
 }

@@ -1,5 +1,5 @@
 /*
- * dormouse-unpack BASE COUNT MAX_BYTES MAX_ENTRIES [DECOMPRESSOR ARGUMENT...]
+ * dormouse-unpack BASE COUNT MAX_BYTES MAX_ENTRIES [gunzip | DECOMPRESSOR ARGUMENT...]
  *
  * Unpacks an image layer from standard input into the working directory, which is empty and belongs to BASE, and prints
  * the SHA-256 of the archive.
@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "capabilities.h"
+#include "gunzip.h"
 #include "namespaces.h"
 #include "report.h"
 #include "unpack-entry.h"
@@ -51,8 +52,8 @@ static void make_pipe(int ends[2])
     fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES);
 }
 
-/* Starts a program without privileges that reads `from` and writes `to`; `otherwise` where it is not installed. */
-static pid_t start_filter(char **argv, char **otherwise, uid_t uid, int from, int to)
+/* Forks a process without privileges that reads `from` and writes `to`. Returns 0 in that process. */
+static pid_t fork_filter(uid_t uid, int from, int to)
 {
     pid_t child = CHECK(fork(), "fork");
     if (child > 0)
@@ -65,6 +66,26 @@ static pid_t start_filter(char **argv, char **otherwise, uid_t uid, int from, in
     CHECK(setresuid(uid, uid, uid), "setresuid");
     CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL), "pdeathsig");
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
+    return 0;
+}
+
+static pid_t start_gunzip(uid_t uid, int from, int to)
+{
+    pid_t child = fork_filter(uid, from, to);
+    if (child > 0)
+        return child;
+    /* An end of its own pipe would hide from it that the reader has ended. */
+    CHECK(close_range(STDERR_FILENO + 1, ~0u, 0), "close_range");
+    gunzip(STDIN_FILENO, STDOUT_FILENO);
+    exit(0);
+}
+
+/* Starts a program; `otherwise` where it is not installed. */
+static pid_t start_filter(char **argv, char **otherwise, uid_t uid, int from, int to)
+{
+    pid_t child = fork_filter(uid, from, to);
+    if (child > 0)
+        return child;
     execvp(argv[0], argv);
     if (otherwise)
         execvp(otherwise[0], otherwise);
@@ -161,7 +182,7 @@ static void mark_opaque(int target, const char *paths, size_t length)
 int main(int argc, char **argv)
 {
     if (argc < 5)
-        refuse("usage: dormouse-unpack BASE COUNT MAX_BYTES MAX_ENTRIES [DECOMPRESSOR ARGUMENT...]");
+        refuse("usage: dormouse-unpack BASE COUNT MAX_BYTES MAX_ENTRIES [gunzip | DECOMPRESSOR ARGUMENT...]");
     uint32_t base = (uint32_t)argument(argv[1]);
     struct unpacker it = {
         .base = base,
@@ -177,7 +198,9 @@ int main(int argc, char **argv)
     pid_t decompressor = 0;
     if (argc > 5) {
         make_pipe(plain);
-        decompressor = start_filter(argv + 5, NULL, base + NOBODY, STDIN_FILENO, plain[1]);
+        uid_t nobody = base + NOBODY;
+        decompressor = strcmp(argv[5], "gunzip") == 0 ? start_gunzip(nobody, STDIN_FILENO, plain[1])
+                                                      : start_filter(argv + 5, NULL, nobody, STDIN_FILENO, plain[1]);
         close(plain[1]);
     }
     /* openssl uses the processor's instructions for SHA-256 and takes a seventh of the time. */

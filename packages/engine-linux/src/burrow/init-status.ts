@@ -28,12 +28,13 @@ export class InitStatus {
   async #read(status: Readable): Promise<string | undefined> {
     let failure: string | undefined
     let unread = ''
+    status.on('data', (chunk: Buffer) => {
+      const lines = (unread + String(chunk)).split('\n')
+      unread = (lines.pop() ?? '').slice(0, LINE_MAX_CHARACTERS)
+      for (const line of lines) failure ??= this.#take(line)
+    })
     try {
-      for await (const chunk of status) {
-        const lines = (unread + String(chunk)).split('\n')
-        unread = (lines.pop() ?? '').slice(0, LINE_MAX_CHARACTERS)
-        for (const line of lines) failure ??= this.#take(line)
-      }
+      await ended(status)
     } catch (error) {
       this.#failFirst(error)
       throw error
@@ -55,6 +56,15 @@ export class InitStatus {
  * rest.
  */
 export async function saysReady(ready: Readable): Promise<boolean> {
-  for await (const chunk of ready) return (chunk as Buffer)[0] === READY
-  return false
+  const first = new Promise<Buffer>((resolve) => ready.once('data', resolve))
+  const chunk = await Promise.race([first, ended(ready)])
+  return chunk?.[0] === READY
+}
+
+/** Not `for await`, which takes some tenths of a millisecond more, and a wake waits for it. */
+function ended(stream: Readable): Promise<undefined> {
+  return new Promise((resolve, reject) => {
+    stream.once('error', reject)
+    for (const event of ['end', 'close']) stream.once(event, () => resolve(undefined))
+  })
 }

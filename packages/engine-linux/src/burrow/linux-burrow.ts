@@ -52,7 +52,7 @@ export class LinuxBurrow implements Burrow {
   readonly connections: BurrowConnections
   readonly #host: Pick<BurrowHost, 'hierarchies' | 'failures'>
   readonly #cgroup: BurrowCgroup
-  readonly #memoryPause: MemoryPause
+  readonly memoryPause: MemoryPause
   readonly #ports: PortConnections
   readonly #shown: ShownLimits
   /** Memory that is being moved. It needs threads that run, so a freeze ends it first. */
@@ -82,7 +82,7 @@ export class LinuxBurrow implements Burrow {
     this.template = record.template
     this.createdAt = new Date(record.createdAt)
     this.#cgroup = new BurrowCgroup(host.hierarchies, paths.cgroup)
-    this.#memoryPause = new MemoryPause(this.#cgroup.memory)
+    this.memoryPause = new MemoryPause(this.#cgroup.memory)
     this.#shown = new ShownLimits(paths.limits, record.limits, { isFresh: record.state === 'starting' })
     const fields = { sandboxId: record.sandboxId, burrowId: record.id }
     this.connections = new BurrowConnections(parts, host.failures, fields)
@@ -152,11 +152,11 @@ export class LinuxBurrow implements Burrow {
   }
 
   waitsForMemory(): Promise<boolean> {
-    return this.#memoryPause.isWaiting(this.limits)
+    return this.memoryPause.isWaiting(this.limits)
   }
 
   withHeadroom<Value>(work: () => Promise<Value>): Promise<Value> {
-    return this.#memoryPause.withHeadroom(() => this.limits, work)
+    return this.memoryPause.withHeadroom(() => this.limits, work)
   }
 
   async anonymousBytes(): Promise<number> {

@@ -1,4 +1,5 @@
-import { chown, mkdir, rm, writeFile } from 'node:fs/promises'
+import { rmSync } from 'node:fs'
+import { chown, mkdir, writeFile } from 'node:fs/promises'
 import { burrowLimitsSchema, newBurrowId } from '@dormouse/contracts'
 import { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { Hierarchies } from '../cgroup/find-hierarchies.ts'
@@ -81,7 +82,8 @@ export class SparePool implements AsyncDisposable {
       const spare = this.#ready.shift() ?? (await this.#nextMade())
       if (spare === undefined) return makeSpare(this.#host, { isMarked: keepsMark })
       if (spare.init.isWaiting && spare.restorer?.isWaiting !== false) {
-        if (!keepsMark) await rm(spare.paths.spareMark, { force: true })
+        // Synchronous: a wake waits for it, and the threads of the pool may be busy with a disk.
+        if (!keepsMark) rmSync(spare.paths.spareMark, { force: true })
         return spare
       }
       await discardSpare(spare, this.#host.hierarchies)

@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Mutex } from '@dormouse/async'
 import type { BurrowLimits } from '@dormouse/contracts'
 import { highestLimit, keyOf, readKey, readNumber, readText, writeIfPresent } from './controllers.ts'
 
@@ -37,6 +38,7 @@ export async function applyAtMemoryLimit(
 /** What a burrow does whose processes wait at its memory limit. */
 export class MemoryPause {
   readonly #memory: MemoryDirectory | undefined
+  readonly #raising = new Mutex()
   #users = 0
 
   constructor(memory: MemoryDirectory | undefined) {
@@ -74,6 +76,17 @@ export class MemoryPause {
     }
   }
 
+  /**
+   * Gives stopped processes all the headroom at once, inside `withHeadroom`. CRIU writes to their memory, and for that
+   * the kernel does not wait at the limit: it fails. Pre: nothing runs that would use it up.
+   */
+  async giveAll(limits: BurrowLimits): Promise<void> {
+    const memory = this.#memory
+    if (memory === undefined || memory.isV2 || this.#users === 0) return
+    // A burrow that has ended has no cgroup.
+    await this.#raising.run(() => raise(memory, highestLimit(limits))).catch(() => {})
+  }
+
   async #raiseWhileWaiting(
     memory: MemoryDirectory,
     limits: () => BurrowLimits,
@@ -82,18 +95,20 @@ export class MemoryPause {
     const control = join(memory.path, 'memory.oom_control')
     while (!signal.aborted) {
       // An error ends the loop: the burrow has ended.
-      if (keyOf(await readFile(control, 'utf8'), 'under_oom') === 1) await raise(memory, limits())
+      if (keyOf(await readFile(control, 'utf8'), 'under_oom') === 1)
+        await this.#raising.run(async () => {
+          const currentBytes = await readNumber(join(memory.path, 'memory.limit_in_bytes'))
+          await raise(memory, Math.min(highestLimit(limits()), currentBytes + STEP_BYTES))
+        })
       await sleep(STEP_MS, undefined, { signal }).catch(() => {})
     }
   }
 }
 
-async function raise({ path }: MemoryDirectory, limits: BurrowLimits): Promise<void> {
-  const limit = join(path, 'memory.limit_in_bytes')
-  const next = Math.min(highestLimit(limits), (await readNumber(limit)) + STEP_BYTES)
+async function raise({ path }: MemoryDirectory, limitBytes: number): Promise<void> {
   // The kernel requires limit <= limit with swap at every step.
-  await writeIfPresent(join(path, 'memory.memsw.limit_in_bytes'), next)
-  await writeFile(limit, String(next))
+  await writeIfPresent(join(path, 'memory.memsw.limit_in_bytes'), limitBytes)
+  await writeFile(join(path, 'memory.limit_in_bytes'), String(limitBytes))
 }
 
 async function putBack(memory: MemoryDirectory, { memoryBytes }: BurrowLimits): Promise<void> {

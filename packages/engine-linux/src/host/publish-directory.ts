@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdir, readdir, rename, symlink } from 'node:fs/promises'
+import { chmod, lstat, mkdir, readdir, rename, symlink } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { runCommandOrFail } from './run-command.ts'
 import { syncDirectory, syncFileSystem } from './sync-files.ts'
@@ -38,6 +38,12 @@ export async function switchCurrent(target: string): Promise<void> {
 }
 
 export async function removeTree(path: string): Promise<void> {
+  // Most callers tidy up what is rarely there, and starting a program takes the main thread half a millisecond.
+  const isThere = await lstat(path).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => error.code !== 'ENOENT',
+  )
+  if (!isThere) return
   // A mount inside must never be emptied along with the directory.
   await runCommandOrFail({ argv: ['rm', '-rf', '--one-file-system', '--', path] }, `removing ${path}`)
 }

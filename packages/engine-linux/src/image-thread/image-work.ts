@@ -8,6 +8,7 @@ import {
   findMappedRanges,
   type MappedFile,
 } from '../image/consolidate-memory.ts'
+import { foldImages } from '../image/fold-images.ts'
 import { readImage } from '../image/image-file.ts'
 import { findRemapLinks } from '../image/link-remaps.ts'
 import { listAhead } from '../image/list-ahead.ts'
@@ -74,6 +75,9 @@ export const IMAGE_WORK = {
   },
   async consolidate(state: ThreadState, work: Consolidate): Promise<void> {
     await consolidate(work, state.mover)
+  },
+  async foldImages(state: ThreadState, { paths }: { paths: SnapshotPaths }): Promise<void> {
+    await foldImages(paths, state.mover)
   },
   async packLibraries(state: ThreadState, pack: PackLibraries): Promise<void> {
     return packLibraries({ ...pack, worker: state.mover })

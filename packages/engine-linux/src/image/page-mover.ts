@@ -25,6 +25,11 @@ export interface PageComparison extends FileRange {
   readonly base: { readonly path: string; readonly offset: bigint }
 }
 
+/** A part of a pages image. `base` is the part of a memory file that it is mapped from. */
+export interface FoldedPart extends FileRange {
+  readonly base?: PageComparison['base'] | undefined
+}
+
 export interface FileRange {
   readonly offset: bigint
   readonly lengthBytes: bigint
@@ -71,6 +76,34 @@ export abstract class PageMover {
     }
     return (await this.ask(encodeRecords([...records, 'close=']))).map(parseRange)
   }
+
+  /** Makes the folded form of a pages image: see native/src/fold-pages.h. `parts` are all of its pages, in order. */
+  async fold(sourcePath: string, foldedPath: string, parts: readonly FoldedPart[]): Promise<void> {
+    await this.ask(encodeRecords(foldRecords(sourcePath, foldedPath, parts)))
+  }
+
+  /** Makes pages images from their folded forms. `memoryDir` has the memory files that they were folded against. */
+  async unfold(files: readonly { folded: string; pages: string }[], memoryDir: string): Promise<void> {
+    const records = files.flatMap(({ folded, pages }) => [
+      ...[`source=${folded}`, `kept=${pages}`, `unfold=${memoryDir}`],
+    ])
+    await this.ask(encodeRecords([...records, 'close=']))
+  }
+}
+
+function foldRecords(sourcePath: string, foldedPath: string, parts: readonly FoldedPart[]): string[] {
+  const records = [`source=${sourcePath}`, `folded=${foldedPath}`]
+  let openPath: string | undefined
+  for (const { offset, lengthBytes, base } of parts) {
+    if (base !== undefined && base.path !== openPath) {
+      records.push(`against=${base.path}`)
+      openPath = base.path
+    }
+    records.push(
+      base === undefined ? `plain=${offset} ${lengthBytes}` : `fold=${offset} ${base.offset} ${lengthBytes}`,
+    )
+  }
+  return [...records, 'close=']
 }
 
 export function encodeRecords(records: readonly string[]): Uint8Array {

@@ -58,6 +58,11 @@ export class PageWorker extends PageMover implements AsyncDisposable {
     })
   }
 
+  /** Whether all later calls fail. */
+  get hasEnded(): boolean {
+    return this.#failure !== undefined
+  }
+
   /** Returns size, checksum and time of existing memory files without reading them. */
   async recall(paths: readonly string[]): Promise<SealedMemory[]> {
     return (await this.#ask(paths.map((path) => `known=${path}`))).map(parseMemory)

@@ -53,7 +53,10 @@ export async function connectPort(first: FirstProcess, port: number): Promise<nu
   const { connection } = await inNetworkOf(first, (netns) => found.addon.connectPort(netns, port)).catch(
     (cause: unknown) => {
       if ((cause as NodeJS.ErrnoException).code !== 'ECONNREFUSED') throw cause
-      throw new DormouseError('port_closed', `nothing listens on port ${port}`, { details: { port }, cause })
+      throw new DormouseError('port_closed', `nothing listens on port ${port}`, {
+        details: { port, reason: 'nothing_listens' },
+        cause,
+      })
     },
   )
   return connection

@@ -82,8 +82,9 @@ async function importOne(engine: SnapshotEngine, request: ImportImage, key: stri
     const prepared = await unpacker.finish(pulled)
     const image = describeImage(request.image, pulled)
     const { user, env, cwd } = image
-    const snapshot = await publishImage(engine, { prepared, work, request, image: { user, env, cwd } })
+    // Nothing needs the archives now. A sync of the file system would still write them to the disk.
     await removeTree(directory)
+    const snapshot = await publishImage(engine, { prepared, work, request, image: { user, env, cwd } })
     return { snapshot, image }
   } catch (error) {
     const explained = explainNoSpace(error, 'The disk is full; the image was not imported.')

@@ -169,7 +169,11 @@ async function callSkopeo(
   const result = await runSkopeo({ args, home, network, signal, ...(onLine && { onLine }) })
   if (result.exitCode === 0) return result.stdout
   const code = isFullDisk(result.tail) ? 'no_space' : 'setup_failed'
-  throw new DormouseError(code, `${source.reference} cannot be pulled: ${explain(result.tail)}`)
+  const why = explain(result.tail)
+  // Many registries refuse a name that does not exist as one that is private.
+  const isRefused = /unauthorized|authentication required|denied/i.test(why)
+  const advice = isRefused ? '. Log in to the registry, and check the name' : ''
+  throw new DormouseError(code, `${source.reference} cannot be pulled: ${why}${advice}`)
 }
 
 function isFullDisk(tail: readonly string[]): boolean {
@@ -181,7 +185,9 @@ function explain(tail: readonly string[]): string {
   const last =
     tail.findLast((line) => line.includes('level=fatal')) ?? tail.at(-1) ?? 'skopeo ended without a reason'
   const message = /msg="(?<message>(?:[^"\\]|\\.)*)"/.exec(last)?.groups?.['message'] ?? last
-  return message.replaceAll('\\"', '"').slice(0, 600)
+  // skopeo calls every problem with the manifest one of parsing.
+  const words = message.replaceAll('\\"', '"').replace(/^Error parsing image name "[^"]*": /, '')
+  return words.slice(0, 600)
 }
 
 /** A file, because arguments are visible to every process of the host. */

@@ -44,7 +44,7 @@ export async function unpackLayer({
 async function findDecompressor(archive: string): Promise<readonly string[]> {
   await using file = await open(archive)
   const { buffer } = await file.read(Buffer.alloc(4), 0, 4, 0)
-  if (buffer[0] === 0x1f && buffer[1] === 0x8b) return ['gzip', '-dc']
+  if (buffer[0] === 0x1f && buffer[1] === 0x8b) return ['gunzip']
   if (buffer.readUInt32LE() === 0xfd2fb528) return ['zstd', '-dc', '--long=31']
   if (buffer[0] === 0x42 && buffer[1] === 0x5a) return ['bzip2', '-dc']
   return []

@@ -10,6 +10,8 @@ const WANTED_AT_ONCE = 6
 const QUIET_MS = 500
 const RETRY_MS = 500
 const RETRY_MAX_MS = 10_000
+/** A chunk may be damaged on the way, and a server of the store that lags behind may lack it for a moment. */
+const LOST_AFTER_TRIES = 5
 
 interface Wanted {
   readonly file: ArrivingFile
@@ -134,6 +136,7 @@ export class Arrival {
   async #fetch({ file, chunk }: Wanted): Promise<void> {
     const { onChunk, onFailure } = this.#options
     const { signal } = this.#ending
+    let unusable = 0
     for (let pauseMs = RETRY_MS; !signal.aborted; pauseMs = Math.min(2 * pauseMs, RETRY_MAX_MS)) {
       try {
         const data = await file.memory.load(chunk)
@@ -142,7 +145,8 @@ export class Arrival {
         return
       } catch (error) {
         onFailure(error)
-        if (hasErrorCode(error, 'snapshot_unusable')) {
+        if (hasErrorCode(error, 'snapshot_unusable')) unusable += 1
+        if (unusable >= LOST_AFTER_TRIES) {
           this.#lost = error
           await file.lose(chunk).catch(onFailure)
           onChunk(0)

@@ -149,7 +149,10 @@ export class Arrivals implements AsyncDisposable {
     const channels = this.#channels.get(id) ?? new Set()
     this.#channels.set(id, channels.add(channel))
     channel.once('close', () => channels.delete(channel))
-    createInterface({ input: channel }).on('line', (line) => {
+    const lines = createInterface({ input: channel })
+    // The program ends with its burrow, also in the middle of a line. The channel's `close` follows.
+    lines.on('error', () => {})
+    lines.on('line', (line) => {
       const [, name, first, count] = /^(\S+) (\d+) (\d+)$/.exec(line) ?? []
       if (name === undefined) return
       const range = { offset: Number(first) * PAGE_BYTES, lengthBytes: Number(count) * PAGE_BYTES }

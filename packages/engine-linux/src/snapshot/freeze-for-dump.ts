@@ -24,7 +24,7 @@ export async function freezeForDump(burrow: LinuxBurrow, signal?: AbortSignal): 
       firstPid: burrow.first.pid,
       members: await burrow.membersByCgroup(),
     })
-    if (objection === undefined) return
+    if (objection === undefined) return burrow.memoryPause.giveAll(burrow.limits)
     const { pid, reason, isPassing } = objection
     if (!isPassing || performance.now() > deadline) throw cannotBeSaved(pid, reason)
     await burrow.thaw()

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import type { SnapshotId } from '@dormouse/contracts'
-import { improveSnapshot } from '../storage/improve-snapshot.ts'
+import { FOLD_AFTER_MS, improveSnapshot, isFoldedLater } from '../storage/improve-snapshot.ts'
 import { makeLayerSums } from '../storage/layer-sums.ts'
 import { makeReadAhead } from './read-ahead.ts'
 import type { SnapshotEngine } from './snapshot-engine.ts'
@@ -33,8 +33,22 @@ export async function improveStored(
   }
 }
 
+/** Improves a snapshot and makes missing checksums. `again`: upkeep has more to do after this time. */
+export async function improveAndSum(
+  engine: SnapshotEngine,
+  id: SnapshotId,
+  { signal, again }: { signal: AbortSignal; again: (afterMs: number) => void },
+): Promise<boolean> {
+  const isNew = await improveStored(engine, id, signal)
+  await makeMissingSums(engine, id, signal)
+  const { manifest } = await engine.store.get(id)
+  if (isFoldedLater(manifest)) again(FOLD_AFTER_MS)
+  else if (manifest.kind === 'full') engine.host.unfolder.prepare()
+  return isNew
+}
+
 /** Makes checksums for layers of a snapshot that have none yet, so that a later check notices when they change. */
-export async function makeMissingSums(
+async function makeMissingSums(
   { host, store }: SnapshotEngine,
   id: SnapshotId,
   signal: AbortSignal,

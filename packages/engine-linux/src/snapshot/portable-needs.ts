@@ -69,3 +69,12 @@ export function problemOf(needs: unknown, abilities: unknown): string | undefine
     return `its CRIU ${criuVersion} is older than ${processes.criuVersion}`
   return mismatch(processes.fingerprint, fingerprint)
 }
+
+/** Says why a host with these abilities cannot start from a template; undefined when it can. */
+export function problemOfTemplate(name: string, abilities: unknown): string | undefined {
+  const present = abilitiesSchema.safeParse(abilities)
+  if (!present.success) return 'it has another version of the engine'
+  return present.data.templates.some((build) => build.name === name)
+    ? undefined
+    : `it has no template ${name}`
+}

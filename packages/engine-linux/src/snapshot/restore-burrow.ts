@@ -22,6 +22,7 @@ import { requireLocks } from '../volume/volume-locks.ts'
 import { type BrokenConnections, explainRestoreFailure, findBrokenConnections } from './explain-criu.ts'
 import { prepareImages, refuseMountsOverOpenFiles } from './prepare-images.ts'
 import { inheritTouched, startReadAhead } from './read-ahead.ts'
+import { RestorableImages } from './restorable-images.ts'
 import type { SnapshotHost } from './snapshot-host.ts'
 
 /** Far beyond what a loaded machine needs; other restores wait for their turn meanwhile. */
@@ -117,6 +118,7 @@ export async function restoreProcesses(
   restore: RestoreProcesses,
 ): Promise<LaunchedBurrow> {
   const { paths, manifest } = restore
+  await using images = new RestorableImages(host, restore, join(spare.paths.dir, 'unfolded'))
   const topLayer = manifest.layers[0] && host.layout.layer(manifest.layers[0])
   // Before the launch mounts the upper directory: overlayfs does not look at it again.
   await copyCarried({ list: paths.carried, layer: topLayer, upper: spare.paths.upper })
@@ -138,7 +140,8 @@ export async function restoreProcesses(
   })
   const ends = await makeEnds(host, launched, restore.connections ?? [])
   try {
-    await enterCriu(host, { spare, first: launched.first }, restore)
+    const imagesDir = await images.directory
+    await enterCriu(host, { spare, first: launched.first, imagesDir }, restore)
     if (manifest.outside === true) await closeConnections(host, launched, ends)
     await ends?.start()
     await lockAgentSocket(launched.first)
@@ -169,7 +172,7 @@ async function makeEnds(
 /** Lets the CRIU of the spare bring the processes back below PID 1. */
 async function enterCriu(
   { layout, imageThreads }: SnapshotHost,
-  { spare, first }: { spare: Spare; first: FirstProcess },
+  { spare, first, imagesDir }: { spare: Spare; first: FirstProcess; imagesDir: string },
   { paths, manifest, volumes, passedMs = 0, broken }: RestoreProcesses,
 ): Promise<void> {
   if (spare.restorer === undefined)
@@ -177,7 +180,7 @@ async function enterCriu(
   await requireLocks({ locks: manifest.volumeLocks, mounts: volumes, volumesDir: layout.volumesDir })
   await using images = await prepareImages({
     imageThreads,
-    imagesDir: paths.images,
+    imagesDir,
     memoryDir: paths.memory,
     volumeFiles: manifest.volumeFiles,
     mounts: volumes,

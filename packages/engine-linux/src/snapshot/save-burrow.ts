@@ -43,8 +43,9 @@ export async function saveBurrow(
   const resuming = limitRestore(sandboxId, () =>
     restoreSnapshot(engine, manifest.id, { sandboxId, reseed: false, connections }),
   )
-  // The new burrow uses nothing of the old one, so both can happen at once.
-  await Promise.allSettled([resuming, ended])
+  // The new burrow uses nothing of the old one, so both can happen at once. A call that waits does not wait for the end
+  // of the old one, which frees its memory first.
+  await Promise.allSettled([resuming, abortable(ended, signal)])
   if (isUnsynced === true) engine.host.unsynced.start(manifest.id)
   try {
     const resumed = await resuming
@@ -106,6 +107,7 @@ async function mergeLongChain(engine: SnapshotEngine, { id, sandboxId, layers }:
 }
 
 async function freezeOrDestroy(engine: SnapshotEngine, burrow: LinuxBurrow): Promise<void> {
+  await burrow.guest.settle()
   await burrow.freeze().catch(async (error: unknown) => {
     await engine.destroyBurrow(burrow)
     throw error

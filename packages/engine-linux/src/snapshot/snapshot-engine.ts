@@ -4,6 +4,7 @@ import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import type { Criu } from '../criu/find-criu.ts'
 import { FileCache } from '../host/file-cache.ts'
 import type { SnapshotPaths } from '../host/layout.ts'
+import { ReadyPageWorker } from '../image/ready-page-worker.ts'
 import { ImageThreads } from '../image-thread/image-threads.ts'
 import { removeUnpublished } from '../storage/generation.ts'
 import { LayerCollector } from '../storage/layer-collector.ts'
@@ -60,7 +61,9 @@ export class SnapshotEngine implements AsyncDisposable {
     const verified = new VerifiedSnapshots()
     const unsynced = new UnsyncedSnapshots(layout, failures)
     const arrivals = new Arrivals(layout, failures)
-    this.host = { ...host, verified, unsynced, arrivals, imageThreads: new ImageThreads() }
+    const imageThreads = new ImageThreads()
+    const unfolder = new ReadyPageWorker()
+    this.host = { ...host, verified, unsynced, arrivals, imageThreads, unfolder }
     this.dataDir = dataDir
     this.toolsDir = toolsDir
     this.#dumpHost = { hierarchies, cgroupName: layout.cgroupName, failures, ownCgroups: new Set() }
@@ -121,8 +124,8 @@ export class SnapshotEngine implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const { unsynced, arrivals } = this.host
-    const parts = [this.dumper, this.reserve, this.leftovers, this.collector, unsynced, arrivals]
+    const { unsynced, arrivals, unfolder } = this.host
+    const parts = [this.dumper, this.reserve, this.leftovers, this.collector, unsynced, arrivals, unfolder]
     await Promise.all(parts.map((part) => part[Symbol.asyncDispose]()))
     await this.host.imageThreads[Symbol.asyncDispose]()
   }

@@ -1,4 +1,5 @@
 import type { BurrowHost } from '../burrow/burrow-host.ts'
+import type { ReadyPageWorker } from '../image/ready-page-worker.ts'
 import type { ImageThreads } from '../image-thread/image-threads.ts'
 import type { UnsyncedSnapshots } from '../storage/unsynced-snapshots.ts'
 import type { VerifiedSnapshots } from '../storage/verify-snapshot.ts'
@@ -8,6 +9,8 @@ import type { Arrivals } from './arrivals.ts'
 export interface SnapshotHost extends BurrowHost {
   /** Read and rewrite CRIU's images. */
   readonly imageThreads: ImageThreads
+  /** Makes pages of folded snapshots. */
+  readonly unfolder: ReadyPageWorker
   readonly verified: VerifiedSnapshots
   readonly unsynced: UnsyncedSnapshots
   /** Snapshots whose memory is still on its way. */

@@ -139,7 +139,7 @@ export async function removeUnfinished(template: Template): Promise<void> {
 }
 
 /** Raised when template snapshots change in a way that the rest of the name does not show. */
-const TEMPLATE_SNAPSHOT_VERSION = 5
+const TEMPLATE_SNAPSHOT_VERSION = 6
 
 /** The name depends on everything that would make the snapshot unusable or wrong if it changed. */
 async function templateSnapshotPaths({

@@ -24,7 +24,7 @@ import { publishSnapshot, UNFINISHED } from '../storage/publish-snapshot.ts'
 import { whileReading } from '../storage/snapshot-readers.ts'
 import { damaged, unusable } from '../storage/verify-snapshot.ts'
 import type { BeginArrival } from './arrivals.ts'
-import { abilitiesOf, needsOf, problemOf } from './portable-needs.ts'
+import { abilitiesOf, needsOf, problemOf, problemOfTemplate } from './portable-needs.ts'
 import { readAheadList } from './read-ahead.ts'
 import { readExtents } from './read-extents.ts'
 import type { SnapshotEngine } from './snapshot-engine.ts'
@@ -64,6 +64,7 @@ const ERROR_MAX_CHARACTERS = 500
 export function snapshotTransfer(engine: SnapshotEngine): SnapshotTransfer {
   return {
     problemOf,
+    problemOfTemplate,
     abilities: () => abilitiesOf(engine),
     export: (id, work) => exportSnapshot(engine, id, work),
     import: (id, parts, origin) => importSnapshot(engine, { id, parts, origin }),

@@ -4,6 +4,7 @@ import { settleAll } from '@dormouse/async'
 import type { LayerId, SnapshotId } from '@dormouse/contracts'
 import type { Layout } from '../host/layout.ts'
 import { findLayers } from './manifest.ts'
+import { manifestVersion } from './manifest-version.ts'
 
 /** More would only wait for each other, and there is a limit to open files. */
 const READ_AT_ONCE = 8
@@ -33,7 +34,7 @@ export class LayerLists {
     const changed: { id: SnapshotId; version: string }[] = []
     for (const [index, id] of ids.entries()) {
       if (index % LOOK_AT_ONCE === LOOK_AT_ONCE - 1) await nextTurn()
-      const version = this.#versionOf(id)
+      const version = manifestVersion(this.#layout.snapshot(id).manifest)
       const before = this.#known.get(id)
       if (before !== undefined && before.version === version) known.set(id, before)
       else changed.push({ id, version })
@@ -63,11 +64,6 @@ export class LayerLists {
       }
     const results = await settleAll(changed.map(read), READ_AT_ONCE)
     return results.every((result) => result.status === 'fulfilled' && result.value)
-  }
-
-  #versionOf(id: SnapshotId): string {
-    const stat = statSync(this.#layout.snapshot(id).manifest, { throwIfNoEntry: false })
-    return stat === undefined ? '' : `${stat.ino} ${stat.mtimeMs} ${stat.size}`
   }
 
   #exists(id: SnapshotId): boolean {

@@ -64,6 +64,8 @@ const fullSchema = z.strictObject({
   showsLimits: z.literal(true).optional(),
   /** The list of files that every restore copies into its upper directory; see `SnapshotPaths`. */
   carried: summedFile.optional(),
+  /** Its pages images are folded: see image/fold-images.ts. */
+  folded: z.literal(true).optional(),
   /** When the earliest timer or wait of its processes ends, if the save was to find out. */
   deadline: z.iso.datetime().optional(),
 })

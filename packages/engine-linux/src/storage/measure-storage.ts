@@ -1,12 +1,16 @@
 import { existsSync, type Stats } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { LayerId, SnapshotId } from '@dormouse/contracts'
 import type { DiskUse, Measurement, StopAt, StorageReport } from '@dormouse/engine'
 import type { FailureLog } from '../host/failure-log.ts'
 import type { Layout } from '../host/layout.ts'
 import { TreeMeasurement } from '../host/tree-measurement.ts'
+import { arrivingDir } from './arriving-files.ts'
 import { generationPaths } from './generation.ts'
+import { readManifest } from './manifest.ts'
+import { manifestVersion } from './manifest-version.ts'
 import { type Part, PartsMeasurement } from './parts-measurement.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 
@@ -14,12 +18,35 @@ const BLOCK_BYTES = 512
 /** Only a bound: no caller waits for a report on storage. */
 const LAYER_TIMEOUT_MS = 600_000
 
-/** Measures the disk space of snapshots. Layers never change, so each is measured once. */
+/** Looked at before other work has its turn: a look takes some microseconds. */
+const LOOK_AT_ONCE = 200
+
+/** Something that several snapshots may share: a memory file or a layer. */
+interface SharedPart {
+  readonly bytes: number
+  users: number
+}
+
+interface KnownSnapshot {
+  /** Empty: something of it could not be measured. */
+  readonly version: string
+  readonly ownBytes: number
+  readonly parts: readonly SharedPart[]
+}
+
+/**
+ * Measures the disk space of snapshots. Layers never change, so each is measured once, and a snapshot is measured again
+ * only when its manifest has changed: there may be thousands.
+ */
 export class StorageMeter {
   readonly #layout: Layout
   readonly #store: SnapshotStore
   readonly #failures: FailureLog
   readonly #layerUse = new Map<LayerId, DiskUse>()
+  #snapshots = new Map<SnapshotId, KnownSnapshot>()
+  /** One object for each, however many snapshots have it. */
+  #parts = new Map<string, SharedPart>()
+  #last: { readonly mtimeNs: bigint; readonly report: StorageReport } | undefined
 
   constructor(layout: Layout, store: SnapshotStore, failures: FailureLog) {
     this.#layout = layout
@@ -28,24 +55,73 @@ export class StorageMeter {
   }
 
   async measure(): Promise<StorageReport> {
-    const manifests = await this.#store.list()
-    const parts = new Map<SnapshotId, { key: string; bytes: number }[]>()
-    const users = new Map<string, number>()
-    for (const manifest of manifests) {
-      const found = await this.#partsOf(manifest.id, manifest.generation, manifest.layers)
-      parts.set(manifest.id, found)
-      for (const { key } of found) users.set(key, (users.get(key) ?? 0) + 1)
+    // Every snapshot that comes, goes or gets a new version makes or removes a name in this directory.
+    const { mtimeNs } = await stat(this.#layout.snapshotsDir, { bigint: true })
+    if (this.#last?.mtimeNs === mtimeNs) return this.#last.report
+    const known = new Map<SnapshotId, KnownSnapshot>()
+    for (const [index, id] of (await this.#store.ids()).entries()) {
+      if (index % LOOK_AT_ONCE === LOOK_AT_ONCE - 1) await nextTurn()
+      const found = await this.#look(id)
+      if (found !== undefined) known.set(id, found)
     }
+    this.#snapshots = known
+    const report = this.#report()
+    const isWhole = [...known.values()].every(({ version }) => version !== '')
+    this.#last = isWhole ? { mtimeNs, report } : undefined
+    return report
+  }
+
+  #report(): StorageReport {
+    for (const part of this.#parts.values()) part.users = 0
+    for (const { parts } of this.#snapshots.values()) for (const part of parts) part.users = 0
+    for (const { parts } of this.#snapshots.values()) for (const part of parts) part.users += 1
+    for (const [key, { users }] of this.#parts) if (users === 0) this.#parts.delete(key)
+    for (const id of this.#layerUse.keys()) if (!this.#parts.has(id)) this.#layerUse.delete(id)
     const snapshots = new Map<SnapshotId, number>()
     let totalBytes = 0
-    for (const [id, found] of parts) {
-      let share = 0
-      for (const { key, bytes } of found) share += bytes / (users.get(key) ?? 1)
+    for (const [id, { ownBytes, parts }] of this.#snapshots) {
+      let share = ownBytes
+      for (const { bytes, users } of parts) share += bytes / users
       snapshots.set(id, share)
       totalBytes += share
     }
-    this.#forget(new Set(manifests.flatMap(({ layers }) => layers)))
     return { totalBytes: Math.round(totalBytes), snapshots }
+  }
+
+  /** Undefined for a snapshot that was deleted meanwhile, is damaged or has another format. */
+  async #look(id: SnapshotId): Promise<KnownSnapshot | undefined> {
+    const { dir, manifest: path } = this.#layout.snapshot(id)
+    const version = manifestVersion(path)
+    const known = this.#snapshots.get(id)
+    if (known !== undefined && known.version === version) return known
+    const manifest = await readManifest(path).catch(() => undefined)
+    if (manifest === undefined) return undefined
+    const { images, memory } = generationPaths(dir, manifest.generation)
+    // Memory that arrives grows without a new manifest.
+    let isWhole = !existsSync(arrivingDir(dir))
+    let ownBytes = 0
+    for (const file of await statAll(images)) ownBytes += allocated(file)
+    const parts: SharedPart[] = []
+    // Memory files are shared by hard links.
+    for (const file of await statAll(memory))
+      parts.push(this.#part(`${file.dev}:${file.ino}`, allocated(file)))
+    for (const layer of manifest.layers) {
+      const layerPath = this.#layout.layer(layer)
+      // Layers of templates belong to the host.
+      if (layerPath.startsWith(this.#layout.templateLayersDir)) continue
+      const bytes = await this.#layer(layer, layerPath)
+      if (bytes === undefined) isWhole = false
+      else parts.push(this.#part(layer, bytes))
+    }
+    return { version: isWhole ? version : '', ownBytes, parts }
+  }
+
+  #part(key: string, bytes: number): SharedPart {
+    const known = this.#parts.get(key)
+    if (known?.bytes === bytes) return known
+    const part = { bytes, users: 0 }
+    this.#parts.set(key, part)
+    return part
   }
 
   /** Measures the upper directory and the layers, except layers of templates. */
@@ -58,27 +134,7 @@ export class StorageMeter {
     return new PartsMeasurement(parts, stopAt, this.#layerUse)
   }
 
-  async #partsOf(id: SnapshotId, generation: number | undefined, layers: readonly LayerId[]) {
-    const paths = generationPaths(this.#layout.snapshot(id).dir, generation)
-    const parts: { key: string; bytes: number }[] = []
-    for (const directory of [paths.images, paths.memory]) {
-      // Empty for a snapshot without processes, and for one that was deleted meanwhile.
-      for (const name of await readdir(directory).catch(() => [])) {
-        const file = await stat(join(directory, name)).catch(() => undefined)
-        // Memory files are shared by hard links.
-        if (file !== undefined) parts.push({ key: `${file.dev}:${file.ino}`, bytes: allocated(file) })
-      }
-    }
-    for (const layer of layers) {
-      const path = this.#layout.layer(layer)
-      // Layers of templates belong to the host.
-      if (path.startsWith(this.#layout.templateLayersDir)) continue
-      parts.push({ key: layer, bytes: await this.#layer(layer, path) })
-    }
-    return parts
-  }
-
-  async #layer(id: LayerId, path: string): Promise<number> {
+  async #layer(id: LayerId, path: string): Promise<number | undefined> {
     const known = this.#layerUse.get(id)
     if (known !== undefined) return known.bytes
     using measurement = new TreeMeasurement(path)
@@ -89,12 +145,15 @@ export class StorageMeter {
       return undefined
     })
     if (use !== undefined) this.#layerUse.set(id, use)
-    return use?.bytes ?? 0
+    return use?.bytes
   }
+}
 
-  #forget(used: ReadonlySet<LayerId>): void {
-    for (const id of this.#layerUse.keys()) if (!used.has(id)) this.#layerUse.delete(id)
-  }
+/** Empty for a snapshot without processes, and for one that was deleted meanwhile. */
+async function statAll(directory: string): Promise<Stats[]> {
+  const names = await readdir(directory).catch(() => [])
+  const found = await Promise.all(names.map((name) => stat(join(directory, name)).catch(() => undefined)))
+  return found.filter((file) => file !== undefined)
 }
 
 function allocated({ blocks }: Stats): number {

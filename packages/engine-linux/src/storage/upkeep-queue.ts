@@ -20,7 +20,7 @@ export interface UpkeepParts {
 export class UpkeepQueue implements AsyncDisposable {
   readonly #parts: UpkeepParts
   readonly #closing = new AbortController()
-  /** Scheduled snapshots, until they are done. Clearing the timer cancels one that has not begun. */
+  /** Scheduled snapshots, until their turn comes. Clearing the timer cancels one. */
   readonly #scheduled = new Map<SnapshotId, NodeJS.Timeout>()
   readonly #mutex = new Mutex()
 
@@ -31,13 +31,13 @@ export class UpkeepQueue implements AsyncDisposable {
   /** Improves the snapshot soon, if that is still wanted then. After a failure the old version stays in use. */
   schedule(id: SnapshotId, delayMs = DELAY_MS): void {
     if (this.#scheduled.has(id) || this.#closing.signal.aborted) return
-    const begin = () =>
-      void this.run([id])
-        .catch((error: unknown) => {
-          if (this.#closing.signal.aborted) return
-          this.#parts.failures.report('upkeep', error, { snapshotId: id }, 'a snapshot was not improved')
-        })
-        .finally(() => this.#scheduled.delete(id))
+    const begin = () => {
+      this.#scheduled.delete(id)
+      this.run([id]).catch((error: unknown) => {
+        if (this.#closing.signal.aborted) return
+        this.#parts.failures.report('upkeep', error, { snapshotId: id }, 'a snapshot was not improved')
+      })
+    }
     // Upkeep must not keep a process alive that has nothing else to do.
     this.#scheduled.set(id, setTimeout(begin, delayMs).unref())
   }

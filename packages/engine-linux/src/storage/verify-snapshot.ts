@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
@@ -9,7 +10,7 @@ import { mismatch, readFingerprint } from './fingerprint.ts'
 import type { FullManifest } from './manifest.ts'
 
 interface Verified {
-  /** Inodes, sizes and times of its files when they were verified. */
+  /** A digest of inodes, sizes and times of its files when they were verified. */
   readonly attributes: string
   readonly done: Promise<void>
 }
@@ -55,7 +56,9 @@ function readAttributes(paths: SnapshotPaths, manifest: FullManifest): string {
     const found = statSync(path, { throwIfNoEntry: false, bigint: true })
     return `${what} ${checksum} ${found && `${found.ino} ${found.size} ${found.mtimeNs}`}`
   })
-  return [JSON.stringify(manifest.fingerprint), ...files].join('\n')
+  const text = [JSON.stringify(manifest.fingerprint), ...files].join('\n')
+  // Thousands of snapshots are remembered, with two kilobytes of text each.
+  return createHash('sha1').update(text).digest('base64')
 }
 
 export interface ExpectedFile {

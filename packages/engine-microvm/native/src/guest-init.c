@@ -2,6 +2,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,14 +132,29 @@ static void mount_rest(void)
             fail(links[i][1]);
 }
 
+/*
+ * The agent is the first process of a pid namespace. Kernel rule: no process inside can kill that one, so `kill -9 -1` of
+ * the sandbox's root reaches neither the agent nor us.
+ */
+static pid_t fork_agent(void)
+{
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | SIGCHLD, NULL, NULL, NULL, NULL);
+    must(pid, "clone");
+    if (pid == 0 && (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == -1 ||
+                     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == -1))
+        _exit(126);
+    return pid;
+}
+
 static pid_t start_agent(void)
 {
     int ready[2];
     must(pipe2(ready, O_CLOEXEC), "pipe");
-    pid_t pid = fork();
-    must(pid, "fork");
+    pid_t pid = fork_agent();
     if (pid == 0) {
-        char *argv[] = {"/usr/bin/python3", "-I", "-B", "-S", "/.dormouse/guest/dormouse_agent", NULL};
+        /* The kernel gives us what it does not know of its command line. Files of an image may have no Python. */
+        char *python = getenv("DORMOUSE_PYTHON");
+        char *argv[] = {python ? python : "/usr/bin/python3", "-I", "-B", "-S", "/.dormouse/guest/dormouse_agent", NULL};
         char *env[] = {
             "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "HOME=/root",
             "DORMOUSE_AGENT_SOCKET=/.dormouse/run/agent.sock", "DORMOUSE_READY_FD=3", NULL,

@@ -3,14 +3,17 @@
  * is bound into it, as a uid that owns nothing else, without capabilities and without a way to get any.
  *
  * dormouse-jail [--cgroup DIRECTORY]… --root EMPTY_DIRECTORY --uid UID [--ro SOURCE TARGET]… [--rw SOURCE TARGET]…
- *   [--link TEXT TARGET]… [--env NAME=VALUE]… [--tap DESCRIPTOR] -- PROGRAM ARGUMENT…
+ *   [--dir TARGET]… [--link TEXT TARGET]… [--env NAME=VALUE]… [--tap DESCRIPTOR] [--later] -- PROGRAM ARGUMENT…
  * With --tap the program gets the host's end of a network card at this descriptor.
  * Writes `pid N` when the program has been started, or `error …`. The program outlives the caller.
+ * With --later it then reads what else the program may read, when that is known: lines `SOURCE<tab>TARGET` and an empty
+ * line. It binds them, read-only, and writes `bound`. The targets are files in directories that --dir made.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bind-later.h"
 #include "join-cgroup.h"
 #include "network.h"
 #include "report.h"
@@ -30,7 +34,7 @@
 #define ENTRIES_MAX 700
 
 struct entry {
-    char kind; /* r: read-only, w: writable, l: symbolic link */
+    char kind; /* r: read-only, w: writable, l: symbolic link, d: an empty directory that root can fill later */
     const char *source, *target;
 };
 
@@ -42,6 +46,7 @@ static char *environment[32] = {NULL};
 static size_t environment_count;
 static char **program;
 static int tap_fd = -1;
+static bool binds_later;
 
 static void add_entry(char kind, const char *source, const char *target)
 {
@@ -71,6 +76,12 @@ static void parse(int argc, char **argv)
         } else if (strcmp(option, "--tap") == 0 && left > 0) {
             tap_fd = atoi(argv[i + 1]);
             i += 2;
+        } else if (strcmp(option, "--dir") == 0 && left > 0) {
+            add_entry('d', "", argv[i + 1]);
+            i += 2;
+        } else if (strcmp(option, "--later") == 0) {
+            binds_later = true;
+            i++;
         } else if (strcmp(option, "--env") == 0 && left > 0 && environment_count < 31) {
             environment[environment_count++] = argv[i + 1];
             i += 2;
@@ -104,6 +115,11 @@ static void bind_entry(const struct entry *entry)
 {
     if (entry->kind == 'l') {
         CHECK(symlink(entry->source, entry->target), "%s", entry->target);
+        return;
+    }
+    if (entry->kind == 'd') {
+        CHECK(mkdir(entry->target, 0755), "%s", entry->target);
+        CHECK(mount("tmpfs", entry->target, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=1m"), "%s", entry->target);
         return;
     }
     struct stat source;
@@ -164,12 +180,14 @@ int main(int argc, char **argv)
 {
     report_to(STDOUT_FILENO);
     parse(argc, argv);
-    CHECK(unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWPID), "namespaces");
+    CHECK(unshare(CLONE_NEWPID), "namespaces");
     int started[2];
     CHECK(pipe2(started, O_CLOEXEC), "pipe");
     pid_t pid = CHECK(fork(), "fork");
     if (pid == 0) {
         report_to(started[1]);
+        /* Here, not above: this process stays among the mounts of the host, to bind some of them later. */
+        CHECK(unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS), "namespaces");
         CHECK(setsid(), "session");
         make_root();
         drop_privileges();
@@ -187,5 +205,10 @@ int main(int argc, char **argv)
         return 1;
     }
     report("pid %d", pid);
+    if (binds_later) {
+        /* A program that ends meanwhile leaves nothing behind. */
+        signal(SIGCHLD, SIG_IGN);
+        bind_later(pid);
+    }
     return 0;
 }

@@ -1,14 +1,17 @@
 /*
- * Runs a program as root of a user namespace: dormouse-mapped-root UID_BASE UID_COUNT PROGRAM ARGUMENT…
+ * Runs a program as root of a user namespace: dormouse-mapped-root UID_BASE UID_COUNT LOWER MOUNT_POINT PROGRAM ARGUMENT…
+ * The program sees the directories LOWER, top first and with colons between, as one at MOUNT_POINT, read-only.
  * Files of a template belong to shifted uids on the host; the program sees them with the uids of the sandbox.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,12 +32,28 @@ static void write_map(pid_t pid, const char *name, const char *base, const char 
     close(fd);
 }
 
+/* In a mount namespace of our own: it ends with us. */
+static void stack_directories(const char *lower, const char *mount_point)
+{
+    char options[4096];
+    bool is_one = !strchr(lower, ':');
+    if (snprintf(options, sizeof(options), "lowerdir=%s", lower) >= (int)sizeof(options))
+        errno = ENAMETOOLONG, fail("too many layers");
+    if (unshare(CLONE_NEWNS) == -1 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == -1)
+        fail("mount namespace");
+    /* overlayfs wants two directories or more. */
+    if (is_one ? mount(lower, mount_point, NULL, MS_BIND, NULL) == -1
+               : mount("overlay", mount_point, "overlay", MS_RDONLY | MS_NODEV | MS_NOSUID, options) == -1)
+        fail("layers");
+}
+
 int main(int argc, char **argv)
 {
-    if (argc < 4) {
+    if (argc < 6) {
         errno = EINVAL;
         fail("usage");
     }
+    stack_directories(argv[3], argv[4]);
     int made[2], mapped[2];
     if (pipe2(made, O_CLOEXEC) == -1 || pipe2(mapped, O_CLOEXEC) == -1)
         fail("pipe");
@@ -49,8 +68,8 @@ int main(int argc, char **argv)
             fail("mapping");
         if (setgroups(0, NULL) == -1 || setresgid(0, 0, 0) == -1 || setresuid(0, 0, 0) == -1)
             fail("root");
-        execvp(argv[3], argv + 3);
-        fail(argv[3]);
+        execvp(argv[5], argv + 5);
+        fail(argv[5]);
     }
     close(made[1]);
     if (read(made[0], &byte, 1) == 1) {

@@ -2,6 +2,9 @@
  * Preloaded into QEMU. QEMU believes that the guest's memory is a shared file, so a snapshot of its devices leaves
  * memory out. In truth the memory is private: zero, with the memory files of a snapshot mapped over it. The first write
  * to a page copies it, and /proc/PID/pagemap tells which pages were written.
+ *
+ * QEMU may be started before it is known which snapshot it will continue. The memory files are mapped when it begins to
+ * listen for the state of a snapshot, which is the last moment before it needs them.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -38,11 +41,17 @@ static bool is_memory(int fd)
            this.st_dev == memory.st_dev;
 }
 
-static void map_files(char *base, size_t length, int protection)
+static struct {
+    char *base;
+    size_t length;
+    int protection;
+} guest;
+
+static void map_files(const char *path)
 {
-    const char *path = getenv("DORMOUSE_VM_MAP");
-    if (!path)
-        return;
+    char *base = guest.base;
+    size_t length = guest.length;
+    int protection = guest.protection;
     struct memory_map map;
     if (read_memory_map(path, &map) == -1)
         give_up(path);
@@ -74,10 +83,24 @@ EXPORT void *mmap(void *address, size_t length, int protection, int flags, int f
         return real_mmap(address, length, protection, flags, fd, offset);
     int own = (flags & ~(MAP_SHARED | MAP_SHARED_VALIDATE)) | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     char *base = real_mmap(address, length, protection, own, -1, 0);
-    if (base != MAP_FAILED)
-        map_files(base, length, protection);
+    if (base != MAP_FAILED) {
+        guest.base = base;
+        guest.length = length;
+        guest.protection = protection;
+    }
     return base;
 }
 
 EXPORT void *mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset)
     __attribute__((alias("mmap")));
+
+/* QEMU listens for its control socket and the guest's link when it starts, and for a saved state when it is told to. */
+EXPORT int listen(int fd, int backlog)
+{
+    const char *path = getenv("DORMOUSE_VM_MAP");
+    if (guest.base && path && access(path, F_OK) == 0) {
+        map_files(path);
+        guest.base = NULL;
+    }
+    return (int)syscall(SYS_listen, fd, backlog);
+}

@@ -13,7 +13,10 @@ export async function connectToPort(
     throw new DormouseError('invalid_argument', `port: ${port} is not a port from 1 to 65535`)
   const stream = await link.open({ port }).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code !== 'ECONNREFUSED') throw cause
-    throw new DormouseError('port_closed', `nothing listens on port ${port}`, { details: { port }, cause })
+    throw new DormouseError('port_closed', `nothing listens on port ${port}`, {
+      details: { port, reason: 'nothing_listens' },
+      cause,
+    })
   })
   const aborted = () => new DormouseError('cancelled', 'The call was cancelled.', { cause: signal?.reason })
   if (signal?.aborted) {

@@ -31,7 +31,7 @@ import type { MicrovmHost } from '../microvm-host.ts'
 import { type MicrovmRecord, writeRecord } from './burrow-record.ts'
 import { connectToPort } from './connect-port.ts'
 import { guestMemoryBytes, hostLimits } from './host-limits.ts'
-import type { LaunchedQemu } from './launch-qemu.ts'
+import type { LaunchedQemu } from './launched-qemu.ts'
 import { removeBurrow } from './remove-burrow.ts'
 
 /** A machine whose agent has ended turns itself off at once. */

@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises'
 import {
   BurrowCgroup,
   type FirstProcess,
@@ -19,4 +20,5 @@ export async function removeBurrow(
   await cgroup.remove()
   await removeTree(paths.runParent)
   await removeTree(paths.dir)
+  await rm(paths.spareMark, { force: true })
 }

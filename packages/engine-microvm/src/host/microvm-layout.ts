@@ -5,6 +5,8 @@ import type { BurrowId, SnapshotId } from '@dormouse/contracts'
 /** Paths of this engine on this host. */
 export class MicrovmLayout {
   readonly burrowsDir: string
+  /** Names the burrows that no sandbox has yet. */
+  readonly sparesDir: string
   readonly snapshotsDir: string
   /** QEMU's guest kernel, root disks and booted templates, shared by all state directories of a host. */
   readonly kernelDir: string
@@ -17,6 +19,7 @@ export class MicrovmLayout {
   constructor(stateDir: string, dataDir: string) {
     const key = createHash('sha256').update(stateDir).digest('hex').slice(0, 12)
     this.burrowsDir = join(stateDir, 'microvm', 'burrows')
+    this.sparesDir = join(stateDir, 'microvm', 'spares')
     this.snapshotsDir = join(stateDir, 'microvm', 'snapshots')
     this.kernelDir = join(dataDir, 'microvm', 'kernel')
     this.disksDir = join(dataDir, 'microvm', 'disks')
@@ -33,6 +36,7 @@ export class MicrovmLayout {
       dir,
       record: join(dir, 'burrow.json'),
       saving: join(dir, 'saving.json'),
+      spareMark: join(this.sparesDir, id),
       disk: join(dir, 'disk.qcow2'),
       disks: join(dir, 'disks'),
       memory: join(dir, 'memory'),
@@ -59,6 +63,8 @@ export interface MicrovmBurrowPaths {
   readonly id: BurrowId
   readonly dir: string
   readonly record: string
+  /** Exists while the burrow is a spare: from before anything of it is made until a sandbox gets it. */
+  readonly spareMark: string
   /** Exists while a snapshot of the burrow is being taken. */
   readonly saving: string
   /** What this burrow writes. */

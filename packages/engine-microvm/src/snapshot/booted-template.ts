@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, rename, rm } from 'node:fs/promises'
+import { mkdir, rename, rm, utimes } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { burrowLimitsSchema, DormouseError, newSandboxId, newSnapshotId } from '@dormouse/contracts'
+import type { FileTree } from '@dormouse/engine'
 import type { Template } from '@dormouse/engine-linux/for-engines'
 import type { MicrovmBurrow } from '../burrow/microvm-burrow.ts'
 import { type SavedPaths, savedPaths } from '../host/microvm-layout.ts'
@@ -14,11 +15,11 @@ import { KERNEL_PIN } from '../template/guest-kernel.ts'
 import { makeBurrow } from './make-burrow.ts'
 import { writeSnapshot } from './take-snapshot.ts'
 
-const FORMAT = 'v3'
+const FORMAT = 'v4'
 const KERNEL_STARTS_MAX = 8
 
 export interface BootTemplate {
-  readonly template: Template
+  readonly tree: FileTree
   readonly memoryBytes: number
   /** Modules that are imported before the snapshot is taken. */
   readonly preload: readonly string[]
@@ -53,12 +54,14 @@ export class BootedTemplates {
   }
 
   /** A base for a boot from files: the root disk of the template and nothing else. */
-  async base({ template, memoryBytes }: BootTemplate, build: string): Promise<Base> {
-    const rootDisk = basename(await buildRootDisk(this.#host.layout.disksDir, template))
+  async base({ tree, memoryBytes }: BootTemplate, build: string): Promise<Base> {
+    const rootDisk = basename(await buildRootDisk(this.#host.layout.disksDir, tree))
     return {
       machine: machineOf(this.#host, memoryBytes),
-      template: template.name,
-      templateHash: template.hash,
+      template: tree.template,
+      templateHash: tree.key,
+      ...(tree.isImage && { isImage: true }),
+      ...(tree.image && { image: tree.image }),
       rootDisk,
       toolsDisk: basename(this.#host.toolsDisk),
       build,
@@ -68,13 +71,14 @@ export class BootedTemplates {
   }
 
   /** Everything that its memory depends on is part of the name. */
-  async #name({ template, memoryBytes, preload }: BootTemplate): Promise<string> {
+  async #name({ tree, memoryBytes, preload }: BootTemplate): Promise<string> {
     const { toolsDisk, initrd, tscKhz } = this.#host
     const machine = machineOf(this.#host, memoryBytes)
     const parts = [
       FORMAT,
-      template.name,
-      template.hash,
+      tree.template,
+      tree.key,
+      tree.image,
       basename(toolsDisk),
       basename(initrd),
       preload.join(),
@@ -84,13 +88,16 @@ export class BootedTemplates {
     const hash = createHash('sha256')
       .update(JSON.stringify([parts, machine, clock]))
       .digest('hex')
-    return `${template.name}-${hash.slice(0, 16)}`
+    return `${tree.template}-${hash.slice(0, 16)}`
   }
 
   async #find(name: string): Promise<BootedTemplate | undefined> {
     const paths = this.#host.layout.template(name)
     if (!existsSync(paths.manifest)) return undefined
     const { base } = await readManifest(paths.manifest, name)
+    // The last use: `removeUnused` looks at it.
+    const now = new Date()
+    await utimes(paths.manifest, now, now)
     return { base: { ...base, build: name }, paths }
   }
 
@@ -98,7 +105,10 @@ export class BootedTemplates {
     const host = this.#host
     const base = await this.base(boot, name)
     const limits = burrowLimitsSchema.parse({ memoryBytes: base.machine.memoryBytes, cpus: 8, pids: 4096 })
-    const introduction = { sandboxId: newSandboxId(), reason: 'create' as const, reseed: true }
+    const introduction = {
+      ...{ sandboxId: newSandboxId(), reason: 'create' as const, reseed: true },
+      image: base.image,
+    }
     const burrow = await makeBurrow(host, {
       ...{ base, source: undefined, isBoot: true, limits, introduction },
       signal: boot.signal,
@@ -125,6 +135,15 @@ export class BootedTemplates {
     const booted = await this.#find(name)
     if (booted === undefined) throw new Error(`the booted template ${name} is missing`)
     return booted
+  }
+}
+
+/** The files of a template of the host. */
+export function treeOf({ name, hash, rootfs, manifest }: Template): FileTree {
+  const { uidBase, uidCount, description } = manifest
+  return {
+    ...{ key: hash, template: name, directories: [rootfs], uidBase, uidCount },
+    ...{ preload: description.preload, isImage: false },
   }
 }
 

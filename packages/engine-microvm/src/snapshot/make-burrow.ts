@@ -1,22 +1,18 @@
 import { randomBytes } from 'node:crypto'
 import { createReadStream, existsSync } from 'node:fs'
-import { chmod, chown, copyFile, link, mkdir } from 'node:fs/promises'
+import { chmod, chown, copyFile, link } from 'node:fs/promises'
+import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import {
-  type BurrowLimits,
-  DormouseError,
-  newBurrowId,
-  type SandboxId,
-  type SnapshotId,
-} from '@dormouse/contracts'
-import type { ParkedConnections } from '@dormouse/engine'
-import { BurrowEnds, withoutBytes } from '@dormouse/engine-linux/for-engines'
+import { type BurrowLimits, DormouseError, type SandboxId, type SnapshotId } from '@dormouse/contracts'
+import type { ParkedConnections, ProgramSettings } from '@dormouse/engine'
+import { BurrowEnds, RUNTIME_PYTHON, withoutBytes } from '@dormouse/engine-linux/for-engines'
 import { type MicrovmRecord, writeRecord } from '../burrow/burrow-record.ts'
-import { type LaunchedQemu, launchQemu } from '../burrow/launch-qemu.ts'
+import { type HeldQemu, holdQemu, openDisks, showFiles } from '../burrow/hold-qemu.ts'
 import { MicrovmBurrow, refuseLimits } from '../burrow/microvm-burrow.ts'
 import { removeBurrow } from '../burrow/remove-burrow.ts'
+import { sparesOf } from '../burrow/spare-pool.ts'
 import type { MicrovmBurrowPaths, SavedPaths } from '../host/microvm-layout.ts'
 import type { MicrovmHost } from '../microvm-host.ts'
 import { connectWhenMade } from '../qemu/connect-socket.ts'
@@ -24,11 +20,10 @@ import { JAIL } from '../qemu/qemu-arguments.ts'
 import type { QmpClient } from '../qemu/qmp-client.ts'
 import type { Base } from '../storage/manifest.ts'
 
-/** Uids that no user of a host and no sandbox has: a QEMU that its guest takes over owns nothing but its burrow. */
-const UID_BASE = 0x7000_0000
 /** Emulated, on a machine with other work. With KVM a boot takes a second or two. */
 const BOOT_TIMEOUT_MS = 600_000
 const STATE_POLL_MS = 2
+const HUNG_UP = new Set(['ERR_STREAM_PREMATURE_CLOSE', 'ECONNRESET', 'EPIPE'])
 const SEED_BYTES = 64
 /** As many as one frame of the link can name. */
 const KEPT_CONNECTIONS_MAX = 128
@@ -39,6 +34,8 @@ export interface Introduction {
   readonly reseed: boolean
   readonly user?: string | undefined
   readonly env?: Readonly<Record<string, string>> | undefined
+  /** How programs start in a guest that boots. */
+  readonly image?: ProgramSettings | undefined
 }
 
 export interface MakeBurrow {
@@ -57,36 +54,32 @@ export interface MakeBurrow {
 
 /** Makes a burrow from a snapshot, a booted template, or only disks. On failure nothing of it is left. */
 export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<MicrovmBurrow> {
-  const { base, source, isBoot, parent, limits, introduction, signal } = make
+  const { base, isBoot, limits, signal } = make
   signal?.throwIfAborted()
   refuseLimits(limits, { base })
-  const id = newBurrowId()
-  const paths = host.layout.burrow(id)
-  let record: MicrovmRecord = {
-    formatVersion: 1,
-    id,
-    sandboxId: introduction.sandboxId,
-    base: isBoot ? { ...base, memory: [] } : base,
-    uid: UID_BASE + randomBytes(3).readUIntBE(0, 3),
-    ...(parent && { parent }),
-    limits,
-    createdAt: new Date().toISOString(),
-    state: 'starting',
+  const hold = {
+    ...{ machine: base.machine, toolsDisk: base.toolsDisk, isIncoming: !isBoot, signal },
+    ...(base.isImage && { python: `/.dormouse/${RUNTIME_PYTHON}` }),
   }
-  let qemu: LaunchedQemu | undefined
+  const qemu = await (isBoot ? holdQemu(host, hold) : sparesOf(host).take(hold)).catch((error: unknown) => {
+    throw reasonOf(error, signal)
+  })
   let ends: BurrowEnds | undefined
   try {
-    await prepareFiles(host, paths, record, isBoot ? { ...make, source, isBoot } : make)
-    qemu = await launchQemu(host, paths, record, signal)
-    record = { ...record, first: qemu.first }
-    await writeRecord(paths.record, record)
-    if (!isBoot && source !== undefined) await loadDevices(qemu, paths, source.state)
-    await takeSockets(paths)
+    const record = recordOf(make, qemu)
+    await writeRecord(qemu.paths.record, record)
+    await prepareFiles(qemu.paths, record, make)
+    await showFiles(host, qemu, { base: record.base, limits, hasMemory: !isBoot })
+    const loading = isBoot ? undefined : await listenForDevices(qemu)
+    await takeSockets(qemu.paths)
+    await openDisks(qemu, record.base)
+    if (loading !== undefined && make.source !== undefined)
+      await loadDevices(qemu, loading, make.source.state)
     // Before the guest runs: a connection whose other end is missing when the guest sends would be reset.
     ends = await makeEnds(host, record, make.connections)
-    if (!isBoot) await qemu.qmp.execute('cont')
+    await qemu.qmp.execute('cont')
     await qemu.link.greet(isBoot ? BOOT_TIMEOUT_MS : undefined, signal)
-    const burrow = new MicrovmBurrow(host, paths, record, qemu, ends)
+    const burrow = new MicrovmBurrow(host, qemu.paths, record, qemu, ends)
     await introduce(burrow, make, ends)
     await ends?.start()
     signal?.throwIfAborted()
@@ -95,32 +88,46 @@ export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<M
     return burrow
   } catch (error) {
     ends?.discard()
-    qemu?.link.close()
-    qemu?.qmp.close()
-    await removeBurrow(host, paths, qemu?.first)
-    if (signal?.aborted)
-      throw new DormouseError('cancelled', 'The start was cancelled.', { cause: signal.reason })
-    throw error
+    qemu.link.close()
+    qemu.qmp.close()
+    await removeBurrow(host, qemu.paths, qemu.first)
+    throw reasonOf(error, signal)
+  }
+}
+
+function reasonOf(error: unknown, signal?: AbortSignal): unknown {
+  if (!signal?.aborted) return error
+  return new DormouseError('cancelled', 'The start was cancelled.', { cause: signal.reason })
+}
+
+function recordOf(
+  { base, isBoot, parent, limits, introduction }: MakeBurrow,
+  { paths, uid, first }: HeldQemu,
+): MicrovmRecord {
+  return {
+    formatVersion: 1,
+    id: paths.id,
+    sandboxId: introduction.sandboxId,
+    base: isBoot ? { ...base, memory: [] } : base,
+    uid,
+    first,
+    ...(parent && { parent }),
+    limits,
+    createdAt: new Date().toISOString(),
+    state: 'starting',
   }
 }
 
 /** Links, not copies: any number of burrows share disks and memory files, and the last link frees one. */
 async function prepareFiles(
-  host: MicrovmHost,
   paths: MicrovmBurrowPaths,
-  record: MicrovmRecord,
+  { base }: MicrovmRecord,
   { source, isBoot }: Pick<MakeBurrow, 'source' | 'isBoot'>,
 ): Promise<void> {
-  await mkdir(paths.dir, { mode: 0o700 })
-  await writeRecord(paths.record, record)
-  await mkdir(paths.disks)
-  await mkdir(paths.memory)
-  await copyFile(host.emptyDisk, paths.disk)
-  await chmod(paths.disk, 0o600)
   if (source === undefined) return
-  await linkExisting(source.disks, paths.disks, record.base.disks)
+  await linkExisting(source.disks, paths.disks, base.disks)
   if (isBoot) return
-  await linkExisting(source.memory, paths.memory, record.base.memory)
+  await linkExisting(source.memory, paths.memory, base.memory)
   await copyFile(source.map, paths.map)
   await chmod(paths.map, 0o644)
 }
@@ -136,20 +143,22 @@ export async function linkExisting(from: string, to: string, names: readonly str
   }
 }
 
-/** Sends the saved state of the devices to QEMU, which has mapped the memory already. */
-async function loadDevices(
-  { qmp, first }: LaunchedQemu,
-  paths: MicrovmBurrowPaths,
-  state: string,
-): Promise<void> {
+/** Connects to QEMU, which maps the memory files before it listens for the state of its devices. */
+async function listenForDevices({ qmp, first, paths }: HeldQemu): Promise<Socket> {
   await ignoreMemory(qmp)
   await qmp.execute('migrate-incoming', { uri: `unix:${JAIL.incoming}` })
-  const socket = await connectWhenMade(
-    join(paths.run, 'incoming.sock'),
-    async () => !existsSync(`/proc/${first.pid}`),
-  )
-  await takeSockets(paths)
-  await pipeline(createReadStream(state), socket)
+  const isOver = async () => !existsSync(`/proc/${first.pid}`)
+  const socket = await connectWhenMade(join(paths.run, 'incoming.sock'), isOver)
+  // QEMU may end before anything is sent.
+  socket.on('error', () => {})
+  return socket
+}
+
+async function loadDevices({ qmp }: HeldQemu, socket: Socket, state: string): Promise<void> {
+  await pipeline(createReadStream(state), socket).catch((error: NodeJS.ErrnoException) => {
+    // QEMU hangs up when it has read the last byte, or when it fails. It says which below.
+    if (!HUNG_UP.has(error.code ?? '')) throw error
+  })
   await waitForMigration(qmp)
 }
 
@@ -198,7 +207,10 @@ async function introduce(
   { introduction, limits, isBoot }: MakeBurrow,
   ends?: BurrowEnds,
 ): Promise<void> {
-  const { sandboxId, reason, reseed, user, env } = introduction
+  const { sandboxId, reason, reseed, image } = introduction
+  // What the caller asks for comes before what the image says.
+  const user = introduction.user ?? (isBoot ? image?.user : undefined)
+  const env = isBoot && image !== undefined ? { ...image.env, ...introduction.env } : introduction.env
   const { link: guest } = burrow
   await Promise.all([
     guest.control(`time ${BigInt(Date.now()) * 1_000_000n}`),
@@ -209,6 +221,6 @@ async function introduce(
     burrow.applyLimits(limits),
   ])
   const identity = { sandboxId, ...(user && { user }), ...(env && { env }) }
-  if (isBoot) await burrow.guest.configure(identity)
+  if (isBoot) await burrow.guest.configure({ ...identity, ...(image && { cwd: image.cwd }) })
   else await burrow.guest.wake({ ...identity, reason, reseed })
 }

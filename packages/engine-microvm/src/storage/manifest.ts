@@ -7,6 +7,7 @@ import {
   type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
+import { programSettingsSchema } from '@dormouse/engine-linux/for-engines'
 import { z } from 'zod'
 
 export const MANIFEST_FORMAT_VERSION = 1
@@ -34,6 +35,9 @@ export const baseSchema = z.strictObject({
   toolsDisk: z.string(),
   /** Disks and memory files of the booted template that lie in its directory, by the name of that directory. */
   build: z.string(),
+  /** Whether the agent runs on its own Python, and how programs start: for files of an image. */
+  isImage: z.boolean().optional(),
+  image: programSettingsSchema.optional(),
   disks: disksSchema,
   memory: z.array(z.string().regex(/^[\w.-]+$/)),
 })

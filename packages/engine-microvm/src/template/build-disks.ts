@@ -1,47 +1,43 @@
 import { existsSync } from 'node:fs'
-import { chmod, chown, mkdir, open, rename, rm } from 'node:fs/promises'
+import { chmod, chown, mkdtemp, open, rename, rm, rmdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { runCommandOrFail, type Template } from '@dormouse/engine-linux/for-engines'
+import type { FileTree } from '@dormouse/engine'
+import { runCommandOrFail } from '@dormouse/engine-linux/for-engines'
 import { mappedRootProgram } from '../native-programs.ts'
 import { QEMU_IMG } from '../qemu/find-qemu.ts'
 
 /** Part of the names: other sizes or options make other disks. */
-const FORMAT = 'v1'
+const FORMAT = 'v2'
 export const ROOT_DISK_BYTES = 10 * 1024 ** 3
-const TOOLS_DISK_BYTES = 64 * 1024 ** 2
+const TOOLS_DISK_BYTES = 512 * 1024 ** 2
 /** Sparse: only what is written takes space. */
 const BYTES_PER_INODE = 16_384
 
-/** An ext4 image of the root file system of a template, with the owners that the sandbox sees. Made once. */
-export async function buildRootDisk(
-  disksDir: string,
-  { name, hash, rootfs, manifest }: Template,
-): Promise<string> {
-  const { uidBase, uidCount } = manifest
-  return buildDisk(join(disksDir, `root-${FORMAT}-${name}-${hash}.ext4`), {
-    bytes: ROOT_DISK_BYTES,
-    owner: uidBase,
-    // mke2fs copies owners as it sees them, so it runs where the template's root is uid 0.
-    prefix: [mappedRootProgram, String(uidBase), String(uidCount)],
-    options: ['-i', String(BYTES_PER_INODE), '-J', 'size=16', '-d', rootfs],
-  })
+/** An ext4 image of the files of a template, with the owners that the sandbox sees. Made once. */
+export async function buildRootDisk(disksDir: string, tree: FileTree): Promise<string> {
+  const { template, key, directories, uidBase, uidCount } = tree
+  const path = join(disksDir, `root-${FORMAT}-${template}-${key}.ext4`)
+  if (existsSync(path)) return path
+  const mountPoint = await mkdtemp(join(disksDir, '.mount-'))
+  try {
+    return await buildDisk(path, {
+      bytes: ROOT_DISK_BYTES,
+      owner: uidBase,
+      // mke2fs copies owners as it sees them, so it runs where the template's root is uid 0.
+      prefix: [mappedRootProgram, String(uidBase), String(uidCount), directories.join(':'), mountPoint],
+      options: ['-i', String(BYTES_PER_INODE), '-J', 'size=16', '-d', mountPoint],
+    })
+  } finally {
+    await rmdir(mountPoint)
+  }
 }
 
-/** What guests see at /.dormouse: the code of the agent and its kernels. */
+/** What guests see at /.dormouse: the code of the agent and its kernels, and the Python that agents of images run on. */
 export async function buildToolsDisk(disksDir: string, toolsDir: string): Promise<string> {
   const path = join(disksDir, `tools-${FORMAT}-${basename(toolsDir)}.ext4`)
   if (existsSync(path)) return path
-  const tree = join(disksDir, `.tools-${process.pid}`)
-  await rm(tree, { recursive: true, force: true })
-  await mkdir(join(tree, 'run'), { recursive: true, mode: 0o755 })
-  try {
-    const argv = ['cp', '-a', '--', join(toolsDir, 'guest'), tree] as const
-    await runCommandOrFail({ argv }, 'copying the tools of the guest')
-    const options = ['-O', '^has_journal', '-d', tree]
-    return await buildDisk(path, { bytes: TOOLS_DISK_BYTES, owner: 0, prefix: [], options })
-  } finally {
-    await rm(tree, { recursive: true, force: true })
-  }
+  const options = ['-O', '^has_journal', '-d', toolsDir]
+  return buildDisk(path, { bytes: TOOLS_DISK_BYTES, owner: 0, prefix: [], options })
 }
 
 /** An empty disk to write to: every burrow gets a copy. It has no more than a header. */

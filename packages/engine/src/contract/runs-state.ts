@@ -15,6 +15,17 @@ export function describeRunsState(factory: EngineFactory): void {
       )
     })
 
+    test('the last inputs have names, and a list has all', async () => {
+      await run('first = "the first"')
+      for (let i = 0; i < 260; i++) await run(`n = ${i}`)
+      expect(await run('print(_i, _ii, In.index(\'first = "the first"\') > 0)')).toBe(
+        'n = 259 n = 258 True\n',
+      )
+      expect(
+        await run('print(len([name for name in globals() if name[:2] == "_i" and name[2:].isdigit()]))'),
+      ).toBe('256\n')
+    })
+
     test('an import stays, with what was changed in the module', async () => {
       await run('import json as notation, decimal\ndecimal.getcontext().prec = 5')
       expect(await run('print(notation.dumps([1]), decimal.Decimal(1) / 3)')).toBe('[1] 0.33333\n')

@@ -30,6 +30,7 @@ from dormouse_agent.reaper import Reaper
 from dormouse_agent.run import Runs
 from dormouse_agent.sudo import serve_sudo
 from dormouse_agent.users import ROOT, User, default_user, get_user, require_directory
+from dormouse_gather import CodeGatherer
 
 DEFAULT_CONTEXT = "default"
 DEFAULT_SOCKET = "/run/dormouse/agent.sock"
@@ -64,6 +65,7 @@ class Agent:
             budget, limits.FINISHED_PROCESSES
         )
         self.contexts: dict[str, Context] = {}
+        self.gatherer = CodeGatherer()
         self.watches = 0
         # Relays whose terminals are hanging up.
         self.hanging_up: set[asyncio.Task[None]] = set()

@@ -58,6 +58,9 @@ class Channel:
             return
         self.connection.send(frames.END, self.id, payload)
         self.close()
+        # The host waits for nothing more. A congested connection sends in its turn.
+        if not self.connection.congested:
+            self.connection.flush()
 
     def fail(self, error: OpError) -> None:
         if self.open:

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 HEADER_BYTES = frames.HEADER.size
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     def __init__(self, agent: "Agent") -> None:
         self._agent = agent
         self._loop = agent.loop
         self._transport: asyncio.Transport
         self._channels: dict[int, Channel] = {}
         self._buffer = bytearray()
+        # One for all reads: a new one for each, of this size, would be mapped and unmapped by the kernel.
+        self._received = memoryview(bytearray(limits.RECEIVE_BYTES))
         self._outgoing: list[bytes] = []
         self._outgoing_bytes = 0
         self._greeted = False
@@ -53,9 +55,12 @@ class Connection(asyncio.Protocol):
         self._transport.resume_reading()
         self._uncongest()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._received
+
+    def buffer_updated(self, nbytes: int) -> None:
         buffer = self._buffer
-        buffer += data
+        buffer += self._received[:nbytes]
         start = 0
         while len(buffer) - start >= HEADER_BYTES:
             length, kind, flags, channel_id = frames.HEADER.unpack_from(buffer, start)
@@ -88,25 +93,25 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def close_when_sent(self) -> None:
-        self._flush()
+        self.flush()
         self._transport.close()
         # A host that never reads its answer must not keep the socket open.
         self._loop.call_later(limits.QUIESCE_S, self._transport.abort)
 
-    # Outgoing frames: frames sent in one iteration of the event loop leave in one write.
+    # Outgoing frames: frames sent in one iteration of the event loop leave in one write, up to the end of an answer.
 
     def send(self, kind: int, channel_id: int, payload: bytes) -> None:
         if not self._outgoing:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._outgoing.append(frames.HEADER.pack(len(payload), kind, 0, channel_id))
         self._outgoing.append(payload)
         self._outgoing_bytes += len(payload)
         if self._outgoing_bytes > limits.OUTGOING_SOFT_BYTES:
             self.congested = True
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         outgoing, self._outgoing, self._outgoing_bytes = self._outgoing, [], 0
-        if self._transport.is_closing():
+        if not outgoing or self._transport.is_closing():
             return
         self._transport.write(b"".join(outgoing))
         if self._paused and self._transport.get_write_buffer_size() > limits.OUTGOING_HARD_BYTES:
@@ -200,7 +205,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, code: str, message: str) -> None:
         """Closes the connection of a host that breaks the protocol: the agent could not parse what follows."""
         self.send(frames.ERROR, 0, frames.encode_json({"code": code, "message": message}))
-        self._flush()
+        self.flush()
         self._transport.close()
 
 

@@ -9,6 +9,7 @@ from dormouse_agent import limits
 from dormouse_agent.bash_process import BashProcess
 from dormouse_agent.errors import OpError, invalid
 from dormouse_agent.journal import Journal
+from dormouse_agent.kernel_requests import Answer
 from dormouse_agent.kernel_supervisor import KernelSupervisor
 from dormouse_agent.languages.language import Language
 from dormouse_agent.languages.registry import BASH, BY_NAME, require_program
@@ -107,6 +108,10 @@ class Context:
         in_run = self.current is not None and self._bash is None
         self.kernel.wake({name: env[name] for name in names}, reason, reseed, in_run)
 
+    def unsettled(self) -> list[Answer]:
+        """What the kernel answers soon. During a run it does not."""
+        return [] if self.current is not None else self.kernel.unanswered()
+
     async def preload(self, modules: list[str]) -> list[str]:
         """Returns the modules that could not be imported."""
         if self.current is not None or self._queue:
@@ -116,6 +121,14 @@ class Context:
         if not isinstance(failed, list):
             raise OpError("conflict", f"the kernel of context {self.name!r} ended during the import")
         return [str(name) for name in failed]
+
+    async def settle(self, gather: bool) -> None:
+        """Forgets all runs, so that the context counts as unused."""
+        if self.current is not None or self._queue:
+            raise OpError("conflict", f"context {self.name!r} has runs")
+        if await self.kernel.settle(gather) is None:
+            raise OpError("conflict", f"the kernel of context {self.name!r} ended")
+        self.used = False
 
     async def complete(self, code: str) -> dict[str, Any]:
         """Returns `matches`, what they replace at the end of the code, and whether there are more."""
@@ -174,9 +187,10 @@ class Context:
         kernel = self.kernel.process
         kernel.redirect(TextEvents(run.journal, "stdout"), TextEvents(run.journal, "stderr"))
         note, self.kernel.restart_note = self.kernel.restart_note, None
-        run.begin(self._agent.loop, note)
         message = {"type": "run", "id": run.id, "code": run.code, "language": run.language}
+        # The kernel works while the rest is done here. Nothing of it is read before.
         kernel.send({**message, "input": run.answers_input})
+        run.begin(self._agent.loop, note)
         run.code = ""
 
     def _begin_bash(self, run: Run) -> None:

@@ -29,6 +29,8 @@ class Follower:
         # Closing the channel detaches this follower, and another follower's wake may call this method again.
         if self._pumping or not self._channel.open:
             return
+        if self._follow and self._journal.held:
+            return
         self._pumping = True
         try:
             self._send_while_possible()

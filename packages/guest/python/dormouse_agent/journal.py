@@ -6,13 +6,13 @@ from itertools import islice
 from typing import Any
 
 from dormouse_agent.frames import encode_json
-from dormouse_agent.limits import JOURNAL_BYTES, LARGE_EVENT_BYTES
+from dormouse_agent.limits import FIRST_MOMENT_BYTES, JOURNAL_BYTES, LARGE_EVENT_BYTES
 
 Wake = Callable[[], None]
 
 
 class Journal:
-    __slots__ = ("_events", "closed", "dropped_bytes", "first_seq", "next_seq", "size_bytes", "watchers")
+    __slots__ = ("_events", "closed", "dropped_bytes", "first_seq", "held", "next_seq", "size_bytes", "watchers")
 
     def __init__(self) -> None:
         self._events: deque[bytes] = deque()
@@ -21,6 +21,8 @@ class Journal:
         self.size_bytes = 0
         self.dropped_bytes = 0
         self.closed = False
+        # Followers wait: more events are about to come, and one write to the host costs less than several.
+        self.held = False
         self.watchers: list[Wake] = []
 
     def append(self, kind: str, **fields: Any) -> None:
@@ -29,6 +31,8 @@ class Journal:
         self._events.append(payload)
         self.next_seq += 1
         self.size_bytes += len(payload)
+        if self.size_bytes > FIRST_MOMENT_BYTES:
+            self.held = False
         if len(payload) >= LARGE_EVENT_BYTES:
             self._wake()
             self._trim()
@@ -36,8 +40,15 @@ class Journal:
             self._trim()
             self._wake()
 
+    def release(self) -> None:
+        """Lets followers of a held journal send."""
+        if self.held:
+            self.held = False
+            self._wake()
+
     def close(self) -> None:
         self.closed = True
+        self.held = False
         self._wake()
         self.watchers.clear()
 
@@ -65,6 +76,6 @@ class Journal:
             self.dropped_bytes += dropped
 
     def _wake(self) -> None:
-        if self.watchers:
+        if self.watchers and not self.held:
             for wake in tuple(self.watchers):
                 wake()

@@ -20,6 +20,9 @@ class KernelRequests:
     def any_open(self) -> bool:
         return bool(self._open)
 
+    def unanswered(self) -> list[Answer]:
+        return list(self._open.values())
+
     def send(self, kernel: KernelProcess, message: dict[str, Any], timeout_s: float | None = None) -> Answer:
         """The answer is None when the kernel ends first, or does not answer within `timeout_s`."""
         self._last_id += 1

@@ -7,7 +7,7 @@ from dormouse_agent import limits
 from dormouse_agent.errors import OpError
 from dormouse_agent.kernel_death import describe_death, describe_variables, oom_kills
 from dormouse_agent.kernel_process import KernelProcess
-from dormouse_agent.kernel_requests import KernelRequests
+from dormouse_agent.kernel_requests import Answer, KernelRequests
 from dormouse_agent.text_events import TextEvents
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ class KernelSupervisor:
         """Whether a run may begin. Output of requests between runs must not get into its journal."""
         return self.ready and not self._requests.any_open
 
+    def unanswered(self) -> list[Answer]:
+        return self._requests.unanswered()
+
     def ensure_started(self) -> None:
         """Starts a kernel unless one is running or starting."""
         if self._process is None and self._timer is None and not self._retired:
@@ -91,6 +94,12 @@ class KernelSupervisor:
         if not await self._until_ready():
             return None
         return await self._requests.send(self.process, {"type": "preload", "modules": modules})
+
+    async def settle(self, gather: bool) -> dict[str, Any] | None:
+        """Returns None when the kernel ends, or cannot be started."""
+        if not await self._until_ready():
+            return None
+        return await self._requests.send(self.process, {"type": "settle", "gather": gather})
 
     async def complete(self, code: str) -> dict[str, Any] | None:
         """Returns None when the kernel ends, cannot be started, or does not answer in time."""

@@ -17,6 +17,8 @@ ERROR_MESSAGE_CHARS = 8 * KIB
 # A list shows at most this much of a command.
 COMMAND_SHOWN_CHARS = 4 * KIB
 CHANNELS_PER_CONNECTION = 4096
+# Read from a connection at once.
+RECEIVE_BYTES = 256 * KIB
 # Above this many unsent bytes, beside the socket's own buffer, followers stop sending.
 OUTGOING_SOFT_BYTES = 256 * KIB
 # Above this many unsent bytes the agent stops reading requests. Larger than any event.
@@ -29,6 +31,9 @@ FINISHED_PROCESSES = 256
 FINISHED_JOURNALS_BYTES = 32 * MIB
 # One read of an output pipe. The decoder may add three bytes that it held back from the read before.
 OUTPUT_CHUNK_BYTES = 64 * KIB - 4
+# The events of a run's first moment are sent together: until so much time has passed, or so much has come.
+FIRST_MOMENT_S = 0.002
+FIRST_MOMENT_BYTES = 64 * KIB
 # Followers get an event this large before the journal drops older events.
 LARGE_EVENT_BYTES = 1 * MIB
 
@@ -98,6 +103,8 @@ VARIABLE_NAME_CHARS = 60
 QUIESCE_S = 5.0
 # Runs wait this long for a kernel to process a wake, then begin anyway. Longer than one hook may take.
 KERNEL_ANSWER_S = 30.0
+# A host that is about to freeze the sandbox waits this long for kernels to process a wake.
+SETTLE_S = 0.1
 # How often a request that needs a kernel checks whether it is ready.
 KERNEL_POLL_S = 0.02
 PRELOAD_MODULES = 64

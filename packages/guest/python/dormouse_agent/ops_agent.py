@@ -1,8 +1,10 @@
 """agent.*"""
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
+from dormouse_agent import limits
 from dormouse_agent.channel import Channel
 from dormouse_agent.fields import ID, USER, Choice, Environment, Flag, Text
 from dormouse_agent.operations import operation
@@ -52,6 +54,18 @@ def wake(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, An
     names = _take_identity(agent, args["sandboxId"], user, args["env"] or {})
     for context in agent.contexts.values():
         context.wake(names, args["reason"], args["reseed"])
+    if args["reseed"] and args["reason"] != "resume":
+        for process in agent.processes.values():
+            process.tell_copied()
+    return {}
+
+
+@operation("agent.settle", {})
+async def settle(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    """Ends when the kernels have done what a wake asks of them, so that it does not have to be done after a thaw."""
+    waiting = [answer for context in agent.contexts.values() for answer in context.unsettled()]
+    if waiting:
+        await asyncio.wait(waiting, timeout=limits.SETTLE_S)
     return {}
 
 
@@ -91,6 +105,7 @@ def _take_identity(
 OPERATIONS = (
     configure,
     wake,
+    settle,
     quiesce_agent,
     info,
 )

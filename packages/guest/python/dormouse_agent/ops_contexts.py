@@ -86,11 +86,29 @@ def output(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
 @operation("context.preload", {"modules": Modules()})
 async def preload(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     failed = await get_context(agent, "default").preload(args["modules"])
-    # As in the kernel: the collector writes to every object that it visits, and then sandboxes do not share it.
+    if args["modules"]:
+        _make_lasting()
+    return {"failed": failed}
+
+
+def _make_lasting() -> None:
+    """As in the kernel: the collector writes to every object that it visits, and then sandboxes do not share it."""
     gc.collect()
     make_immortal()
     gc.freeze()
-    return {"failed": failed}
+
+
+@operation("context.settle", {"gather": Flag(default=False)})
+async def settle(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
+    await get_context(agent, "default").settle(args["gather"])
+    agent.runs.forget_finished()
+    gc.unfreeze()
+    if args["gather"]:
+        agent.gatherer.gather()
+    else:
+        agent.gatherer.remember()
+    _make_lasting()
+    return {}
 
 
 @operation("context.complete", {"context": Text(ID), "code": Text(max_bytes=limits.COMPLETE_BYTES, nul=True)})
@@ -113,5 +131,6 @@ OPERATIONS = (
     delete,
     output,
     preload,
+    settle,
     complete,
 )

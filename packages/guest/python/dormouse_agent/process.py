@@ -124,6 +124,11 @@ class StartedProcess:
             # It has ended; the reaper has not reported it yet.
             pass
 
+    def tell_copied(self) -> None:
+        """Programs can handle SIGURG to seed their random generators again. Linux drops it for all others."""
+        if self.exit_code is None:
+            self.signal(signal.SIGURG)
+
     def resize(self, cols: int, rows: int) -> None:
         self._require_alive()
         is_open = bool(self.outputs) if self._is_connected else self._pipes[0].fd >= 0

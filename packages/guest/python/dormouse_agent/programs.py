@@ -11,6 +11,7 @@ from functools import lru_cache
 RUNTIME_PROGRAMS = "/.dormouse/runtime/bin"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 BASH = "/bin/bash"
+SHELLS = ("bash", BASH, "sh", "/bin/sh")
 # Without a PATH, Python does not know its own executable.
 OWN_PYTHON = sys.executable or os.readlink("/proc/self/exe")
 IS_RUNTIME = OWN_PYTHON.startswith(RUNTIME_PROGRAMS)
@@ -35,8 +36,8 @@ class FoundPython:
 
 
 def with_shell(args: Sequence[str], env: dict[str, str]) -> Sequence[str]:
-    """The same command. An image without bash gets the one of the runtime."""
-    if args[0] not in ("bash", BASH) or shutil.which(args[0], path=env.get("PATH", PATH)) is not None:
+    """The same command. An image without this shell gets its bash, or the one of the runtime."""
+    if args[0] not in SHELLS or shutil.which(args[0], path=env.get("PATH", PATH)) is not None:
         return args
     return [shutil.which("bash", path=PATH) or f"{RUNTIME_PROGRAMS}/bash", *args[1:]]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dormouse_agent.finished_items import FinishedItems, JournalBudget
 from dormouse_agent.journal import Journal
-from dormouse_agent.limits import FINISHED_RUNS
+from dormouse_agent.limits import FINISHED_RUNS, FIRST_MOMENT_S
 
 if TYPE_CHECKING:
     from dormouse_agent.context import Context
@@ -38,12 +38,16 @@ class Run:
         self.interrupted = False
         self._started_monotonic = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._first_moment: asyncio.TimerHandle | None = None
         self._has_error = False
 
     def begin(self, loop: asyncio.AbstractEventLoop, context_restarted: str | None) -> None:
         self.state = "running"
         self.started_at_ms = time.time_ns() // 1_000_000
         self._started_monotonic = time.monotonic()
+        # Most runs end at once: then `start`, output and `exit` reach the host together.
+        self.journal.held = True
+        self._first_moment = loop.call_later(FIRST_MOMENT_S, self.journal.release)
         why = {"contextRestarted": context_restarted} if context_restarted else {}
         self.journal.append("start", runId=self.id, context=self.context.name, language=self.language, **why)
         if self.timeout_ms is not None:
@@ -98,9 +102,10 @@ class Run:
         self.journal.append("error", name=name, message=message, traceback=traceback)
 
     def finish(self, exit_code: int, context_restarted: bool = False, signal: str | None = None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._first_moment):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._first_moment = None
         marks: dict[str, Any] = {}
         if self.timed_out:
             if not self._has_error:
@@ -143,3 +148,7 @@ class Runs:
     def finished(self, run: Run) -> None:
         del self.live[run.id]
         self._finished.add(run.id, run)
+
+    def forget_finished(self) -> None:
+        for run in self._finished.all():
+            self._finished.drop(run.id)

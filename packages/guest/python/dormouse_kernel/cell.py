@@ -12,7 +12,7 @@ from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 from dormouse_kernel.cell_execution import as_syntax_error, execute, large_without_gc, may_hold_magics
 from dormouse_kernel.cell_sources import CellSources, unused_cell_name
 from dormouse_kernel.definitions import record_definitions
-from dormouse_kernel.limits import TRANSFORM_CHARS
+from dormouse_kernel.limits import NAMED_INPUTS, TRANSFORM_CHARS
 from dormouse_kernel.shell import KernelShell
 from dormouse_kernel.user_loop import UserLoop
 
@@ -69,6 +69,14 @@ class CellRunner:
 
     def next_cell(self) -> None:
         self._shell.execution_count += 1
+
+    def start_over(self) -> None:
+        shell = self._shell
+        shell.displayhook.flush()
+        shell.history_manager.reset()
+        shell.execution_count = 1
+        self._recent = ("", "", "")
+        self._sources.drop_all()
 
     def _parse(self, code: str, name: str) -> tuple[str, ast.Module]:
         shell = self._shell
@@ -142,7 +150,10 @@ class CellRunner:
         self._parsed.append(source)
         self._raw.append(raw)
         namespace["_i"], namespace["_ii"], namespace["_iii"] = self._recent
-        namespace[f"_i{self._shell.execution_count}"] = raw
+        count = self._shell.execution_count
+        namespace[f"_i{count}"] = raw
+        # `In` has them all. A name for each of thousands of runs would slow down everything that looks at all names.
+        namespace.pop(f"_i{count - NAMED_INPUTS}", None)
         self._recent = (raw, *self._recent[:2])
 
     def _trigger(self, event: str, *args: Any) -> None:

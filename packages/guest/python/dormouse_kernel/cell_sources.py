@@ -31,3 +31,9 @@ class CellSources:
             oldest, size = self._kept.popleft()
             self._kept_chars -= size
             linecache.cache.pop(oldest, None)
+
+    def drop_all(self) -> None:
+        for name, _ in self._kept:
+            linecache.cache.pop(name, None)
+        self._kept.clear()
+        self._kept_chars = 0

@@ -36,6 +36,10 @@ def record_definitions(tree: ast.Module, source: str) -> None:
                 _record(name, ast.unparse(node) if lines and is_call else "")
 
 
+def forget_definitions() -> None:
+    _known.clear()
+
+
 def reduce_definition(value: Any) -> Any:
     """For `Pickler.reducer_override`: sends a function or class of user code by name, with the source it needs."""
     if not isinstance(value, (FunctionType, type)) or value.__module__ != "__main__":

@@ -24,5 +24,8 @@ class Front(Protocol):
     def next_cell(self) -> None:
         """The next run has another number."""
 
+    def start_over(self) -> None:
+        """The next run is the first one again. The caller restores the namespace."""
+
     def complete(self, code: str) -> tuple[list[str], str]:
         """Names that continue the code, and the end of the code that they replace."""

@@ -36,6 +36,7 @@ class IPythonFront:
         cells = CellRunner(shell, loop)
         self.run = cells.run
         self.next_cell = cells.next_cell
+        self.start_over = cells.start_over
 
     def complete(self, code: str) -> tuple[list[str], str]:
         with provisionalcompleter():

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import types
 from typing import Any
 
+from dormouse_gather import CodeGatherer
 from dormouse_kernel.children import name_process, prepare_for_children
 from dormouse_kernel.chosen_front import WHY_PLAIN, ChosenFront
 from dormouse_kernel.completion import Completion
 from dormouse_kernel.control import Control
+from dormouse_kernel.definitions import forget_definitions
 from dormouse_kernel.hooks import HookRunner
 from dormouse_kernel.inspection_requests import InspectionRequests
 from dormouse_kernel.interrupts import Interrupts
 from dormouse_kernel.multiprocessing_start import prepare_multiprocessing
 from dormouse_kernel.output_streams import OutputStreams
-from dormouse_kernel.preload import preload
+from dormouse_kernel.preload import preload, settle
 from dormouse_kernel.questions import Questions
 from dormouse_kernel.report import remember, report_of
 from dormouse_kernel.results import ResultSender
@@ -47,6 +50,8 @@ class Kernel:
         self._figures = self._front.figures
         self._namespace = self._front.namespace
         self._inspection = InspectionRequests(self._control, self._namespace, self._front.hidden)
+        self._names_at_start = dict(self._namespace)
+        self._gatherer = CodeGatherer()
         self._largest: list[dict[str, Any]] = []
         self._user_module = UserModule()
         self._user_module.install()
@@ -79,6 +84,8 @@ class Kernel:
                 self._wakes.take(message)
             elif kind == "preload":
                 self._preload(message)
+            elif kind == "settle":
+                self._settle(message)
             elif kind == "complete":
                 self._completion.answer(message)
             elif kind == "variables":
@@ -100,9 +107,10 @@ class Kernel:
             os._exit(exit_code)
         self._interrupts.take_pending()
         self._loop.make_current()
-        self._front.next_cell()
         self._streams.flush()
         self._control.send({"type": "done", "code": exit_code})
+        # The caller has its answer and does not wait for what follows.
+        self._front.next_cell()
         self._report_variables()
 
     def _show_notes(self) -> None:
@@ -111,7 +119,7 @@ class Kernel:
         self._notes.clear()
 
     def _report_variables(self) -> None:
-        """The agent names them if the next run exhausts the memory. After `done`, so that no caller waits for it."""
+        """The agent names them if the next run exhausts the memory."""
         largest = largest_variables(self._namespace)
         if largest != self._largest:
             self._largest = largest
@@ -141,6 +149,20 @@ class Kernel:
         self._loop.make_current()
         self._streams.flush()
         self._control.send({"type": "answer", "request": message["request"], "failed": failed})
+
+    def _settle(self, message: dict[str, Any]) -> None:
+        self._control.wait_until_read()
+        self._front.start_over()
+        self._namespace.clear()
+        self._namespace.update(self._names_at_start)
+        forget_definitions()
+        gc.unfreeze()
+        if message["gather"]:
+            self._gatherer.gather()
+        else:
+            self._gatherer.remember()
+        settle()
+        self._control.send({"type": "answer", "request": message["request"]})
 
     def _run_cell(self, code: str) -> None:
         try:

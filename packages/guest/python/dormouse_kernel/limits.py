@@ -34,6 +34,8 @@ COMPLETION_CHARS = 256
 # Finding names is interrupted after this long, and then again at this interval.
 COMPLETION_S = 2.0
 COMPLETION_REPEAT_S = 0.5
+# How many of the last inputs have a name of their own, such as _i7.
+NAMED_INPUTS = 256
 # The largest variables, which an error about memory names. They are measured after every run.
 LARGEST_VARIABLES = 5
 VARIABLE_BYTES = 1 * MIB

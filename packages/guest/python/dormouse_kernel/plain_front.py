@@ -57,6 +57,10 @@ class PlainFront:
     def next_cell(self) -> None:
         self._number += 1
 
+    def start_over(self) -> None:
+        self._sources.drop_all()
+        self._number = 1
+
     def complete(self, code: str) -> tuple[list[str], str]:
         found = NAME_AT_END.search(code)
         if found is None:

@@ -23,13 +23,19 @@ def preload(modules: list[str]) -> list[str]:
             failed.append(name)
             shown = report_of(error).traceback
             print(f"dormouse: {name} could not be loaded\n{shown}", end="", file=sys.stderr)
-    # Every wake does this. Doing it now loads what it needs, above all OpenSSL, into the snapshot.
-    Reseeder().reseed(generators=True)
+    if modules:
+        # Every wake does this. Doing it now loads what it needs, above all OpenSSL, into the snapshot.
+        Reseeder().reseed(generators=True)
+        settle()
+    return failed
+
+
+def settle() -> None:
+    """Makes the objects that are there last, in memory that sandboxes share."""
     # The collector writes to every object that it visits, and sandboxes do not share memory that was written.
     gc.collect()
     make_immortal()
     gc.freeze()
-    return failed
 
 
 def _warm_numpy() -> None:

@@ -14,10 +14,17 @@ export function NodesPart() {
         label="Hosts of the cluster"
         head={['Host', 'State', 'Sandboxes', 'Free memory', 'Free disk', 'Load', 'Version', 'Address']}
         empty="There are no hosts."
-        rows={value.map(({ id, state, isSelf, isCordoned, load, memory, disk, version, address }) => [
+        rows={value.map(({ id, state, isSelf, isCordoned, drain, load, memory, disk, version, address }) => [
           <code key="id">{id}</code>,
           <span key="state" class={`build ${state === 'alive' ? 'ready' : 'failed'}`}>
-            {[state, isCordoned && 'cordoned', isSelf && 'this one'].filter(Boolean).join(', ')}
+            {[
+              state,
+              isCordoned && 'cordoned',
+              drain && `${drain.moved} of ${drain.total} moved`,
+              isSelf && 'this one',
+            ]
+              .filter(Boolean)
+              .join(', ')}
           </span>,
           `${load.sandboxes} (${load.running} running)`,
           bytes(memory.freeBytes),

@@ -13,6 +13,7 @@ export type NodeAnswer = {
   state: 'alive' | 'left' | 'lost'
   isSelf: boolean
   isCordoned: boolean
+  drain?: { total: number; moved: number; left: number } | undefined
   version: string
   startedAt: string
   arch: string

@@ -38,6 +38,7 @@ export type TemplateAnswer = {
   from?: string | undefined
   image?: string | undefined
   failedStep?: string | undefined
+  progress?: string | undefined
   snapshotId?: string | undefined
   createdAt: string
   bytes?: number | undefined

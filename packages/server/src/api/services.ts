@@ -2,6 +2,7 @@ import type { SandboxAnswer, ServerReportAnswer } from '@dormouse/contracts/http
 import type { Access } from '../access/access.ts'
 import type { Caller } from '../access/caller.ts'
 import type { Sessions } from '../access/sessions.ts'
+import type { CreateElsewhere } from '../cluster/create-elsewhere.ts'
 import type { Nodes } from '../cluster/nodes.ts'
 import type { Deployments } from '../deployments/deployments.ts'
 import type { FleetCalls } from '../fleet/fleet.ts'
@@ -38,6 +39,8 @@ export interface Services {
   readonly nodes: Nodes
   /** Adds the sandboxes of other hosts to a page. Undefined outside a cluster. */
   readonly elsewhere?: Elsewhere | undefined
+  /** Has another host make a sandbox that should be there. Undefined outside a cluster. */
+  readonly placement?: CreateElsewhere | undefined
   readonly runs: Runs
   readonly jobs: Jobs
   readonly schedules: Schedules

@@ -2,6 +2,8 @@ import { chooseHost } from '@dormouse/cluster'
 import { DormouseError, type SandboxId } from '@dormouse/contracts'
 import type { DrainedAnswer, MovedAnswer } from '@dormouse/contracts/http'
 import type { SnapshotTransfer } from '@dormouse/engine'
+import type { Log } from '../log.ts'
+import type { ForkSpread } from '../sandbox/fork-spread.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
 import { noSuchSandbox, reasonOf } from '../sandbox/sandbox-errors.ts'
 import type { Sandboxes } from '../sandbox/sandboxes.ts'
@@ -16,9 +18,10 @@ export interface ClusterNodesOptions {
   readonly cluster: Cluster
   readonly sandboxes: Sandboxes
   readonly transfer: SnapshotTransfer
+  readonly log: Log
 }
 
-export class ClusterNodes implements Nodes {
+export class ClusterNodes implements Nodes, ForkSpread {
   readonly #options: ClusterNodesOptions
 
   constructor(options: ClusterNodesOptions) {
@@ -37,19 +40,26 @@ export class ClusterNodes implements Nodes {
     await this.#options.cluster.setCordoned(isCordoned)
     const node = this.list().find(({ isSelf }) => isSelf)
     if (node === undefined) throw noSuchNode(id)
-    return { ...node, isCordoned }
+    return { ...node, isCordoned, drain: isCordoned ? node.drain : undefined }
   }
 
   async drain(id: string): Promise<DrainedAnswer> {
     await this.cordon(id, true)
     const moved: MovedAnswer[] = []
     const left: { sandboxId: SandboxId; reason: string }[] = []
-    for (const sandbox of [...this.#options.sandboxes.all()]) {
+    const { cluster, sandboxes } = this.#options
+    const all = [...sandboxes.all()].filter(({ isDeleted }) => !isDeleted)
+    let gone = 0
+    const show = () => cluster.showDrain({ total: all.length - gone, moved: moved.length, left: left.length })
+    await show()
+    for (const sandbox of all) {
       try {
         moved.push(await this.#moveToBest(sandbox))
       } catch (error) {
-        if (!sandbox.isDeleted) left.push({ sandboxId: sandbox.id, reason: reasonOf(error) })
+        if (sandbox.isDeleted) gone += 1
+        else left.push({ sandboxId: sandbox.id, reason: reasonOf(error) })
       }
+      await show()
     }
     return { moved, left }
   }
@@ -78,6 +88,28 @@ export class ClusterNodes implements Nodes {
     requirePortable(sandbox)
     if (!(await this.#options.cluster.replication.replicate(sandbox.id)))
       throw new DormouseError('conflict', 'The sandbox woke before its snapshot was in the depot.')
+  }
+
+  isWanted({ row }: Sandbox): boolean {
+    const { cluster } = this.#options
+    const request = {
+      ...{ memoryBytes: row.limits.memoryBytes, preferred: cluster.hostId },
+      problemOf: () => undefined,
+    }
+    const self = cluster.hosts.find(cluster.hostId)
+    if (!isPortable(row) || self === undefined || chooseHost([self], request).chosen !== undefined)
+      return false
+    return chooseHost(this.#others(), request).chosen !== undefined
+  }
+
+  async place(children: readonly Sandbox[]): Promise<void> {
+    for (const child of children)
+      await this.#moveToBest(child).catch((err: unknown) => {
+        this.#options.log.warn(
+          { sandboxId: child.id, err },
+          'the child of a fork stays on the host of its parent',
+        )
+      })
   }
 
   async #moveToBest(sandbox: Sandbox): Promise<MovedAnswer> {
@@ -131,7 +163,7 @@ function requirePortable({ row }: Sandbox): void {
   if (isPortable(row)) return
   throw new DormouseError(
     'conflict',
-    'A sandbox with volumes or secrets, an ephemeral one, or a virtual machine stays on its host.',
+    'A sandbox with volumes, an ephemeral one, or a virtual machine stays on its host.',
   )
 }
 

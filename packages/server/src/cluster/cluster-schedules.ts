@@ -31,8 +31,26 @@ export class ClusterSchedules implements ScheduleCluster {
     return host === undefined || !cluster.isAlive(host)
   }
 
-  claim(firing: Pick<Firing, 'scheduleId' | 'at'>): Promise<boolean> {
-    return this.#options.claims.claim(nameOf(firing))
+  async claim({ id: scheduleId, action }: ScheduleRow, at: number): Promise<'mine' | 'taken' | 'lost'> {
+    const { claims } = this.#options
+    const name = nameOf({ scheduleId, at })
+    if (await claims.claim(name)) return 'mine'
+    if (!(await this.#isOver(await claims.holder(name)))) return 'taken'
+    // The lost host may have sent a request. Runs and jobs have keys: they are not started twice.
+    if (action.type !== 'run' && action.type !== 'job') return 'lost'
+    return (await this.takeLost({ scheduleId, at })) ? 'mine' : 'taken'
+  }
+
+  takeLost(firing: Pick<Firing, 'scheduleId' | 'at'>): Promise<boolean> {
+    return this.#options.claims.takeOver(nameOf(firing), (holder) => this.#isOver(holder))
+  }
+
+  /** The lease of the host has ended: it does not act before it has asked who has its claims. */
+  async #isOver(hostId: string | undefined): Promise<boolean> {
+    const { hosts } = this.#options.cluster
+    const record = hostId === undefined ? undefined : hosts.find(hostId)
+    if (record === undefined || hosts.stateOf(record.id) === 'alive') return false
+    return await hosts.end(record.id, record.epoch)
   }
 
   async isMine(firing: Pick<Firing, 'scheduleId' | 'at'>): Promise<boolean> {

@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { SharedDeadline } from '@dormouse/async'
 import {
   type ClusterConnection,
-  chooseHost,
   type Depot,
   Directory,
   type HostDescription,
@@ -19,9 +18,11 @@ import type { Ownership } from '../sandbox/ownership.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
+import { checkEntry } from './check-entry.ts'
+import { leaseLost, movedAway } from './cluster-errors.ts'
 import type { ClusterRows } from './cluster-rows.ts'
 import { DepotUpkeep } from './depot-upkeep.ts'
-import { resumeEffects, stopEffects } from './fenced-effects.ts'
+import { FencedEffects } from './fenced-effects.ts'
 import { type OpenDepot, openDepot } from './open-depot.ts'
 import { OwnedSandboxes } from './owned-sandboxes.ts'
 import type { PlaceKind, Places } from './places.ts'
@@ -32,8 +33,13 @@ export interface ClusterOptions {
   readonly connection: ClusterConnection
   readonly rows: ClusterRows
   readonly describe: () => HostDescription
-  /** Where this host listens; empty until it does. */
-  readonly address: { url: string; ssh: HostDescription['ssh'] }
+  /** What this host tells the others. Where it listens is empty until it does. */
+  readonly shown: {
+    url: string
+    ssh: HostDescription['ssh']
+    drain?: HostDescription['drain']
+    fetched?: string[]
+  }
   readonly leaseMs: number
   readonly replicas: number
   readonly dataDir: string
@@ -46,6 +52,8 @@ export interface ClusterOptions {
 }
 
 const CLAIMS_AT_ONCE = 64
+/** How many of the sandboxes and snapshots that a host has fetched it tells the others. */
+const FETCHED_MAX = 100
 const REJOIN_PAUSE_MS = 300
 /** How long a deletion of a copy waits before it is tried again. */
 const EVICT_RETRY_MS = 1_000
@@ -68,10 +76,12 @@ export class Cluster implements AsyncDisposable {
   readonly #deadline: SharedDeadline
   readonly #ending = new AbortController()
   readonly #lostListeners = new Set<() => void>()
+  readonly #joinedListeners = new Set<() => void>()
   #lease: Lease | undefined
   /** A host with a new lease does nothing before it knows which sandboxes are still its own. */
   #isJoined = false
-  #rejoining: Promise<void> = Promise.resolve()
+  readonly #effects: FencedEffects
+  #rejoining: Promise<void> | undefined
 
   private constructor(options: ClusterOptions, parts: { hosts: Hosts; directory: Directory; depot: Depot }) {
     const { connection, rows, transfer, deps, fence, log } = options
@@ -79,6 +89,7 @@ export class Cluster implements AsyncDisposable {
     const { hostId } = rows
     this.#options = options
     this.#deadline = new SharedDeadline(fence)
+    this.#effects = new FencedEffects(deps, log)
     this.hosts = hosts
     this.directory = directory
     this.depot = depot
@@ -87,13 +98,15 @@ export class Cluster implements AsyncDisposable {
       exists: async (id) => (directory.find(id) ?? (await directory.read(id))) !== undefined,
     })
     const onLost = (id: SandboxId) => void this.#evict(id)
-    this.owned = new OwnedSandboxes({ directory, names: this.names, hostId, onLost })
+    const ancestorsOf = (id: SandboxId) => deps.lineage.ancestorsOf(id)
+    this.owned = new OwnedSandboxes({ directory, names: this.names, hostId, ancestorsOf, onLost })
     const rowOf = (id: SandboxId) => deps.sandboxes.find(id)?.row
     this.replication = new Replication({ depot, transfer, owned: this.owned, rowOf, log })
     const isHeld = () => this.isHeld
     this.upkeep = new DepotUpkeep({ hostId, depot, directory, hosts, transfer, isHeld, log })
     this.takeOver = new TakeOver({
       ...{ hostId, directory, hosts, depot, transfer, deps, isHeld, owned: this.owned },
+      onFetched: (id) => this.noteHeld(id),
     })
   }
 
@@ -104,13 +117,16 @@ export class Cluster implements AsyncDisposable {
   static async join(options: ClusterOptions): Promise<Cluster> {
     const { connection, rows, leaseMs, deps } = options
     const { hosts: bucket, directory: entries, key } = connection
+    const onUnreadable = (sandboxId: string, err: unknown) =>
+      options.log.error({ sandboxId, err }, 'an entry of the directory cannot be read, and is left out')
     const [hosts, directory, depot] = await Promise.all([
       Hosts.open({ hosts: bucket, leaseMs, id: rows.hostId }),
-      Directory.open({ bucket: entries, key }),
+      Directory.open({ bucket: entries, key, check: checkEntry, onUnreadable }),
       openDepot(options),
     ])
     const cluster = new Cluster(options, { hosts, directory, depot })
     await cluster.#takeLease()
+    await directory.catchUp()
     await cluster.#claimAll()
     // Before recovery: a burrow may wait for its memory.
     await cluster.upkeep.resumeArrivals()
@@ -146,24 +162,42 @@ export class Cluster implements AsyncDisposable {
 
   /** Tells the other hosts where this one listens. */
   async announce(address: string): Promise<void> {
-    this.#options.address.url = address
+    this.#options.shown.url = address
     await this.#lease?.renew()
   }
 
   /** The same for its SSH server. */
   async announceSsh(ssh: HostDescription['ssh']): Promise<void> {
-    this.#options.address.ssh = ssh
+    this.#options.shown.ssh = ssh
     await this.#lease?.renew()
+  }
+
+  /** Tells the other hosts how far a drain is. */
+  async showDrain(drain: NonNullable<HostDescription['drain']>): Promise<void> {
+    this.#options.shown.drain = drain
+    await this.#lease?.renew()
+  }
+
+  /** This host has fetched a sandbox or a snapshot. */
+  noteHeld(id: string): void {
+    const { shown } = this.#options
+    shown.fetched = [id, ...(shown.fetched ?? []).filter((other) => other !== id)].slice(0, FETCHED_MAX)
   }
 
   async setCordoned(isCordoned: boolean): Promise<void> {
     this.#options.rows.isCordoned = isCordoned
+    if (!isCordoned) this.#options.shown.drain = undefined
     await this.#lease?.renew()
   }
 
   /** `listener` is called when this host must stop acting for its sandboxes. */
   onLost(listener: () => void): void {
     this.#lostListeners.add(listener)
+  }
+
+  /** `listener` is called when this host has a lease again. */
+  onJoined(listener: () => void): void {
+    this.#joinedListeners.add(listener)
   }
 
   isHere(ref: string): boolean {
@@ -196,17 +230,6 @@ export class Cluster implements AsyncDisposable {
       hint: 'It continues when that host is back.',
       details: { host: id },
     })
-  }
-
-  /** The host that should make a new sandbox; undefined: this one, unless it is cordoned or has no free memory. */
-  placeNew(): HostRecord | undefined {
-    const alive = this.hosts
-      .all()
-      .filter(({ id, address }) => address !== '' && this.hosts.stateOf(id) === 'alive')
-    const self = alive.filter(({ id }) => id === this.hostId)
-    const request = { memoryBytes: 0, preferred: this.hostId, problemOf: () => undefined }
-    if (chooseHost(self, request).chosen !== undefined) return undefined
-    return chooseHost(alive, request).chosen
   }
 
   readonly ownership: Ownership = {
@@ -268,6 +291,8 @@ export class Cluster implements AsyncDisposable {
 
   async #takeLease(): Promise<void> {
     const { connection, describe, leaseMs } = this.#options
+    // Otherwise its end would end the next one, which has the same deadline.
+    this.#lease?.abandon()
     const lease: Lease = await Lease.take(
       {
         hosts: connection.hosts,
@@ -325,12 +350,11 @@ export class Cluster implements AsyncDisposable {
   #lose(lease: Lease): void {
     if (this.#lease !== lease) return
     this.#isJoined = false
-    const { deps, log } = this.#options
-    const fields = { hostId: this.hostId, epoch: lease.epoch }
-    log.error(fields, 'the lease of this host has ended; its sandboxes are frozen until it has another one')
-    stopEffects(deps, log)
+    const said = 'the lease of this host has ended; it freezes its sandboxes'
+    this.#options.log.error({ epoch: lease.epoch }, said)
+    this.#effects.stop()
     for (const listener of this.#lostListeners) listener()
-    if (!this.#ending.signal.aborted) this.#rejoining = this.#rejoin()
+    if (!this.#ending.signal.aborted) this.#rejoining ??= this.#rejoin()
   }
 
   async #rejoin(): Promise<void> {
@@ -339,14 +363,17 @@ export class Cluster implements AsyncDisposable {
       try {
         await this.#takeLease()
         this.owned.reset()
-        const sandboxes = [...deps.sandboxes.all()]
-        await Promise.all(sandboxes.map(({ id }) => this.directory.read(id)))
+        await this.directory.catchUp()
         await this.#claimAll()
-        for (const { id } of sandboxes) if (await this.#isGone(id)) await this.#evict(id)
+        for (const { id } of [...deps.sandboxes.all()]) if (await this.#isGone(id)) await this.#evict(id)
+        // The lease may have ended meanwhile: then all begins again.
         this.#isJoined = this.#lease?.isHeld === true
-        await resumeEffects(deps, log)
+        await this.#effects.resume(() => this.isHeld)
+        if (!this.isHeld) continue
         this.start()
+        for (const listener of this.#joinedListeners) listener()
         log.info({ epoch: this.owned.epoch }, 'this host has a lease again')
+        this.#rejoining = undefined
         return
       } catch (err) {
         log.warn({ err }, 'this host could not join its cluster again yet')
@@ -370,21 +397,4 @@ export class Cluster implements AsyncDisposable {
       if (!this.#ending.signal.aborted) await this.#evict(id)
     })
   }
-}
-
-function movedAway(id: SandboxId): DormouseError {
-  return new DormouseError('host_unavailable', `The sandbox ${id} is on its way to another host.`, {
-    details: { retryAfterMs: 200 },
-  })
-}
-
-function leaseLost(): DormouseError {
-  return new DormouseError(
-    'cluster_unavailable',
-    'This host has lost its lease and does not act for its sandboxes.',
-    {
-      hint: 'Use another host, or try again when this one reaches NATS.',
-      details: { retryAfterMs: 1_000 },
-    },
-  )
 }

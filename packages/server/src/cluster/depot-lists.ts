@@ -24,18 +24,17 @@ const partListSchema = z.strictObject({
 export type SnapshotList = z.output<typeof snapshotListSchema>
 export type PartList = z.output<typeof partListSchema>
 
-/** Stores the content of a part. `isKept`: no collection removes it. */
+/** Stores the content of a part. */
 export async function storePart(
   depot: Depot,
   part: PortablePart,
-  { isKept = false } = {},
 ): Promise<{ list: PartList; sentBytes: number }> {
   if (part.kind === 'archive') {
-    const { chunks, sentBytes } = await depot.storeStream(part.read(), { isKept })
+    const { chunks, sentBytes } = await depot.storeStream(part.read())
     return { list: { chunks: [...chunks] }, sentBytes }
   }
   const { extents, content } = await part.read()
-  const { chunks, sentBytes } = await depot.storeStream(content, { chunkBytes: MEMORY_CHUNK_BYTES, isKept })
+  const { chunks, sentBytes } = await depot.storeStream(content, { chunkBytes: MEMORY_CHUNK_BYTES })
   const memory = {
     sizeBytes: part.sizeBytes,
     chunkBytes: MEMORY_CHUNK_BYTES,
@@ -46,11 +45,7 @@ export async function storePart(
 
 /** The parts of a snapshot in the depot. Their content is read when it is needed. */
 export async function partsInDepot(depot: Depot, list: string): Promise<ArrivingPart[]> {
-  // The list of a template also says what it needs.
-  return arrivingParts(depot, snapshotListSchema.loose().parse(await depot.getList(list)).parts)
-}
-
-export async function arrivingParts(depot: Depot, parts: SnapshotList['parts']): Promise<ArrivingPart[]> {
+  const { parts } = snapshotListSchema.parse(await depot.getList(list))
   return await Promise.all(
     parts.map(async ({ key, list: name }): Promise<ArrivingPart> => {
       const { chunks, memory } = partListSchema.parse(await depot.getList(name))

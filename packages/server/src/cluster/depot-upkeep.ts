@@ -52,12 +52,16 @@ export class DepotUpkeep implements Disposable {
     }
   }
 
+  /** Lists of further snapshots that stay. Set when the shared state is open. */
+  snapshotLists: () => Promise<readonly string[]> = async () => []
+
   /** Removes what nobody refers to from the depot, and old marks from the directory. */
   async collect(): Promise<Collected> {
     const { depot, directory } = this.#options
     const roots = async () => {
       const entries = await directory.readAll()
-      return entries.flatMap(({ entry }) => (entry.replica === undefined ? [] : [entry.replica.list]))
+      const replicas = entries.flatMap(({ entry }) => (entry.replica === undefined ? [] : entry.replica.list))
+      return [...replicas, ...(await this.snapshotLists())]
     }
     const collected = await collectDepot(depot, { roots, namedBy: namedByList })
     await directory.forgetRemoved(MARKS_KEPT_MS)

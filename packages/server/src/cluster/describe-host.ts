@@ -11,13 +11,15 @@ export interface DescribeHost {
   readonly address: () => string
   readonly ssh?: (() => HostDescription['ssh']) | undefined
   readonly isCordoned: () => boolean
+  readonly holds?: (() => readonly string[]) | undefined
+  readonly drain?: (() => HostDescription['drain']) | undefined
   readonly sandboxes: Sandboxes
-  readonly abilities: unknown
+  readonly abilities: () => unknown
 }
 
 /** What this host says of itself. */
 export function describeHost(options: DescribeHost): () => HostDescription {
-  const { id, dataDir, address, ssh, isCordoned, sandboxes, abilities } = options
+  const { id, dataDir, address, ssh, isCordoned, drain, holds, sandboxes, abilities } = options
   const startedAt = new Date().toISOString()
   const instance = instanceOf(dataDir)
   return () => {
@@ -32,7 +34,9 @@ export function describeHost(options: DescribeHost): () => HostDescription {
         startedAt,
         instance,
         isCordoned: isCordoned(),
-        abilities,
+        drain: drain?.(),
+        holds: holds && [...holds()],
+        abilities: abilities(),
       },
       ...{ arch: arch(), kernel: release() },
       room: {

@@ -1,27 +1,48 @@
+import type { Burrow } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 
-/**
- * Stops what the sandboxes of this host do outside, at once and without waiting, when the lease has ended. The gates'
- * thread looks at the deadline of the lease by itself; this ends the rest.
- */
-export function stopEffects({ sandboxes, network }: SandboxDependencies, log: Log): void {
-  for (const sandbox of sandboxes.all()) {
-    const { burrow, id, row } = sandbox
-    if (burrow === undefined || row.state === 'standby') continue
-    network.shut(id)
-    burrow.freeze().catch((err: unknown) => log.error({ sandboxId: id, err }, 'a burrow could not be frozen'))
-  }
-}
+/** What the sandboxes of this host do outside: it stops when the lease has ended, and continues with the next one. */
+export class FencedEffects {
+  readonly #deps: SandboxDependencies
+  readonly #log: Log
+  /** Those that were stopped. A burrow that began later has a gate of its own. */
+  readonly #stopped = new Set<Burrow>()
 
-/** Lets the sandboxes that are still this host's continue. Pre: the host has a lease and has claimed them again. */
-export async function resumeEffects({ sandboxes, network }: SandboxDependencies, log: Log): Promise<void> {
-  for (const sandbox of sandboxes.all()) {
-    const { burrow, id, row } = sandbox
-    if (burrow === undefined || row.state === 'standby' || sandbox.isDeleted) continue
-    await burrow
-      .thaw()
-      .catch((err: unknown) => log.error({ sandboxId: id, err }, 'a burrow could not be thawed'))
-    await network.open(sandbox, burrow)
+  constructor(deps: SandboxDependencies, log: Log) {
+    this.#deps = deps
+    this.#log = log
+  }
+
+  /** At once and without waiting. The gates' thread looks at the deadline of the lease by itself; this ends the rest. */
+  stop(): void {
+    const { sandboxes, network } = this.#deps
+    for (const { burrow, id, row } of sandboxes.all()) {
+      if (burrow === undefined || row.state === 'standby') continue
+      this.#stopped.add(burrow)
+      network.shut(id)
+      burrow
+        .freeze()
+        .catch((err: unknown) => this.#log.error({ sandboxId: id, err }, 'a burrow could not be frozen'))
+    }
+  }
+
+  /** Pre: the host has a lease and has claimed its sandboxes again. Ends early when `isHeld` is false again. */
+  async resume(isHeld: () => boolean): Promise<void> {
+    const { sandboxes, network } = this.#deps
+    for (const sandbox of sandboxes.all()) {
+      const { burrow, id, row } = sandbox
+      if (burrow === undefined || !this.#stopped.has(burrow)) continue
+      if (row.state === 'standby' || sandbox.isDeleted) continue
+      if (!isHeld()) return
+      await burrow
+        .thaw()
+        .catch((err: unknown) => this.#log.error({ sandboxId: id, err }, 'a burrow could not be thawed'))
+      // The lease ended meanwhile, and its end has stopped this burrow again.
+      if (!isHeld()) return
+      this.#stopped.delete(burrow)
+      await network.open(sandbox, burrow)
+    }
+    this.#stopped.clear()
   }
 }

@@ -7,7 +7,7 @@ export interface Nodes {
   list(): readonly NodeAnswer[]
   /** Of this host. Throws `not_found` for another id. */
   cordon(id: string, isCordoned: boolean): Promise<NodeAnswer>
-  /** Cordons this host and moves its sandboxes to others, one after the other. */
+  /** Cordons this host and moves its sandboxes to others, one after the other. `list` shows how far it is. */
   drain(id: string): Promise<DrainedAnswer>
   /** Gives a sandbox of this host to another host. It sleeps, and wakes there with the next call. */
   move(sandboxId: string, node: string): Promise<MovedAnswer>
@@ -30,9 +30,9 @@ export function nodeView(
   { room, load, ...host }: HostDescription,
   { state, isSelf }: Pick<NodeAnswer, 'state' | 'isSelf'>,
 ): NodeAnswer {
-  const { id, address, isCordoned, version, startedAt, arch, kernel } = host
+  const { id, address, isCordoned, drain, version, startedAt, arch, kernel } = host
   return {
-    ...{ id, address, state, isSelf, isCordoned, version, startedAt, arch, kernel },
+    ...{ id, address, state, isSelf, isCordoned, drain, version, startedAt, arch, kernel },
     cpus: room.cpus,
     load,
     memory: { freeBytes: room.memoryFreeBytes, totalBytes: room.memoryTotalBytes },

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { settledWithin } from '@dormouse/async'
 import type { Directory, DirectoryEntry, Located, Names, Replica } from '@dormouse/cluster'
-import type { SandboxId } from '@dormouse/contracts'
+import { DormouseError, type SandboxId } from '@dormouse/contracts'
 import { NameTakenElsewhere } from '../sandbox/sandbox-errors.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 
@@ -9,6 +9,8 @@ export interface OwnedSandboxesOptions {
   readonly directory: Directory
   readonly names: Names
   readonly hostId: string
+  /** What a sandbox was forked from, and that in turn. */
+  readonly ancestorsOf: (id: SandboxId) => readonly string[]
   /** Another host owns the sandbox now. Its copy here must end. */
   readonly onLost: (id: SandboxId) => void
 }
@@ -16,6 +18,7 @@ export interface OwnedSandboxesOptions {
 const RETRY_MS = 500
 const CLOSE_MS = 3_000
 const SEEN_MS = 1_000
+const REMOVE_TRIES = 20
 
 /**
  * The entries of this host in the directory. Writes of one sandbox happen one after the other, and a write that finds
@@ -73,17 +76,33 @@ export class OwnedSandboxes {
 
   /** Takes the entry out of the directory. Afterwards no host wakes the sandbox. */
   async release({ id, name, owner }: SandboxRow): Promise<void> {
-    const { directory, names } = this.#options
+    const { names } = this.#options
     await this.#writing.get(id)?.catch(() => {})
     const located = this.#owned.get(id)
     if (located === undefined) return
     this.#newest.delete(id)
     this.#owned.delete(id)
-    const isRemoved = await directory.remove(located).catch((error: unknown) => {
+    const isRemoved = await this.#remove(located).catch((error: unknown) => {
       this.#owned.set(id, located)
       throw error
     })
     if (isRemoved && name !== undefined) await names.release(id, { name, owner })
+  }
+
+  /** False when it is gone. Throws when the sandbox is another host's: its entry would bring a deleted sandbox back. */
+  async #remove(located: Located): Promise<boolean> {
+    const { directory, hostId } = this.#options
+    for (let tries = 0; tries < REMOVE_TRIES; tries += 1) {
+      if (await directory.remove(located)) return true
+      const now = await directory.read(located.id)
+      if (now === undefined && (await directory.wasRemoved(located.id))) return false
+      if (now !== undefined && now.entry.host !== hostId) break
+      if (now !== undefined) located = now
+      await sleep(RETRY_MS / 5)
+    }
+    throw new DormouseError('cluster_unavailable', 'The sandbox could not be removed from the directory.', {
+      details: { retryAfterMs: RETRY_MS },
+    })
   }
 
   /** Forgets which entries are this host's, before it claims them for a new lease. */
@@ -210,8 +229,12 @@ export class OwnedSandboxes {
   async #adopt(id: string): Promise<void> {
     const { directory, hostId } = this.#options
     const now = await directory.read(id)
-    if (now?.entry.host !== hostId) return this.#lose(id)
-    this.#owned.set(id, now)
+    const isGone = now === undefined ? await directory.wasRemoved(id) : now.entry.host !== hostId
+    if (isGone) return this.#lose(id)
+    // Without an entry and without a mark, a NATS server that lags behind has answered, or NATS has lost the entry.
+    const mine = this.#owned.get(id)
+    const present = now ?? (mine && (await directory.add(id, mine.entry)))
+    if (present !== undefined) this.#owned.set(id, present)
     throw new Error('the entry has changed')
   }
 
@@ -222,6 +245,8 @@ export class OwnedSandboxes {
 
   #entryOf(row: SandboxRow, before: DirectoryEntry | undefined): DirectoryEntry {
     return {
+      // A newer version may have added fields.
+      ...before,
       host: this.#options.hostId,
       epoch: this.epoch,
       generation: before?.generation ?? 0,
@@ -231,6 +256,7 @@ export class OwnedSandboxes {
       head: row.head,
       createdAt: row.createdAt,
       replica: before?.replica,
+      ancestors: row.forkedFrom === undefined ? [] : [...this.#options.ancestorsOf(row.id)],
       row,
     }
   }

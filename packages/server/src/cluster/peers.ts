@@ -11,6 +11,15 @@ export interface PeersOptions {
   readonly trust: { ca?: string[] }
 }
 
+export interface PeerRequest {
+  readonly method: string
+  readonly path: string
+  readonly body?: object | undefined
+  /** The key of the caller, whose rights the request has. */
+  readonly keyId: string
+  readonly timeoutMs?: number
+}
+
 const TIMEOUT_MS = 5_000
 /** Clocks of hosts may differ by this much. */
 const TOKEN_MS = 60_000
@@ -54,23 +63,29 @@ export class Peers implements Disposable {
     return this.#options.key.isSigned(`${keyId}.${at}`, signature) ? keyId : undefined
   }
 
-  /** The JSON that another host answers with. */
+  /** The JSON that another host answers with. Throws `host_unavailable` unless it is a success. */
   async get(host: HostRecord, path: string, keyId: string): Promise<unknown> {
+    const { status, body } = await this.request(host, { method: 'GET', path, keyId })
+    if (status !== 200) throw unavailable(host)
+    return body
+  }
+
+  /** What another host answers to a request of a caller. */
+  async request(
+    host: HostRecord,
+    { method, path, body, keyId, timeoutMs = TIMEOUT_MS }: PeerRequest,
+  ): Promise<{ status: number; body: unknown }> {
     const { hostname, port, protocol } = new URL(host.address)
+    const content = body === undefined ? undefined : JSON.stringify(body)
     const headers = {
       authorization: `Dormouse-Hop ${this.tokenFor(keyId)}`,
       'dormouse-hop': this.#options.hostId,
       accept: 'application/json',
+      ...(content !== undefined && { 'content-type': 'application/json' }),
     }
-    const options = { host: hostname, port, path, headers, timeout: TIMEOUT_MS }
+    const options = { host: hostname, port, path, method, headers, timeout: timeoutMs }
     return await new Promise((resolve, reject) => {
-      const fail = (cause?: unknown) =>
-        reject(
-          new DormouseError('host_unavailable', `Host ${host.id} does not answer.`, {
-            details: { host: host.id, retryAfterMs: 1_000 },
-            cause,
-          }),
-        )
+      const fail = (cause?: unknown) => reject(unavailable(host, cause))
       const request =
         protocol === 'https:'
           ? tlsRequest({ ...options, agent: this.#tls })
@@ -86,11 +101,22 @@ export class Peers implements Disposable {
         })
         response.on('error', fail)
         response.on('end', () => {
-          if (response.statusCode !== 200) return fail()
-          resolve(JSON.parse(Buffer.concat(pieces).toString()))
+          try {
+            const text = Buffer.concat(pieces).toString()
+            resolve({ status: response.statusCode ?? 0, body: text === '' ? undefined : JSON.parse(text) })
+          } catch (error) {
+            fail(error)
+          }
         })
       })
-      request.end()
+      request.end(content)
     })
   }
+}
+
+function unavailable({ id }: HostRecord, cause?: unknown): DormouseError {
+  return new DormouseError('host_unavailable', `Host ${id} does not answer.`, {
+    details: { host: id, retryAfterMs: 1_000 },
+    cause,
+  })
 }

@@ -1,7 +1,7 @@
 import type { Database } from '../store/database.ts'
 
 /** What lives on one host, and is reached from any. */
-export type PlaceKind = 'job' | 'service'
+export type PlaceKind = 'service'
 
 export interface Placed {
   readonly id: string
@@ -18,7 +18,7 @@ interface Stored {
 
 const LOOK_MS = 500
 
-/** Which host has which job and which service. Each host writes its own rows; the table is shared. */
+/** Which host has which service. Each host writes its own rows; the table is shared. */
 export class Places implements Disposable {
   readonly #db: Database
   readonly #hostId: string
@@ -54,7 +54,7 @@ export class Places implements Disposable {
 
   /** Writes what this host has now. */
   update(): void {
-    for (const kind of ['job', 'service'] as const) {
+    for (const kind of ['service'] as const) {
       const here = new Map(this.#here[kind]().map((one) => [one.id, one]))
       const known = this.#db
         .prepare<[string, string], Stored>('SELECT * FROM places WHERE kind = ? AND host = ?')

@@ -1,7 +1,8 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import type { ServerConfig } from '../config/config.ts'
+import { writePrivateFile } from '../data-directory/write-private-file.ts'
 
 export function clusterKeyPath({ dataDir, cluster }: ServerConfig): string {
   return cluster.keyFile ?? join(dataDir, 'cluster.key')
@@ -11,18 +12,17 @@ export function clusterKeyPath({ dataDir, cluster }: ServerConfig): string {
 export function readClusterKey(config: ServerConfig, create?: () => Buffer): Buffer {
   const path = clusterKeyPath(config)
   if (create !== undefined && config.cluster.keyFile === undefined && !existsSync(path))
-    writeClusterKey(path, create())
+    writePrivateFile(path, encodeKey(create()))
   try {
     return Buffer.from(readFileSync(path, 'latin1').trim(), 'base64')
   } catch (cause) {
     throw new DormouseError('setup_failed', 'The key of the cluster cannot be read.', {
-      hint: 'Check `cluster.keyFile` and its permissions.',
+      hint: `Name its file with --cluster-key, or look at the permissions of ${basename(path)} in the data directory.`,
       cause,
     })
   }
 }
 
-/** Throws when there is one. */
-export function writeClusterKey(path: string, key: Uint8Array): void {
-  writeFileSync(path, `${Buffer.from(key).toString('base64')}\n`, { mode: 0o600, flag: 'wx' })
+export function encodeKey(key: Uint8Array): string {
+  return `${Buffer.from(key).toString('base64')}\n`
 }

@@ -2,11 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Mutex } from '@dormouse/async'
 import type { Depot, Replica } from '@dormouse/cluster'
 import { hasErrorCode, type SandboxId, type SnapshotId } from '@dormouse/contracts'
-import type { PortablePart, SnapshotTransfer } from '@dormouse/engine'
+import type { SnapshotTransfer } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
-import { type SnapshotList, snapshotListSchema, storePart } from './depot-lists.ts'
+import { type SnapshotList, snapshotListSchema } from './depot-lists.ts'
 import type { OwnedSandboxes } from './owned-sandboxes.ts'
+import { uploadSnapshot } from './upload-snapshot.ts'
 
 export interface ReplicationOptions {
   readonly depot: Depot
@@ -85,49 +86,21 @@ export class Replication {
   }
 
   async #upload(snapshotId: SnapshotId, before: Replica | undefined): Promise<Replica> {
-    const { transfer, depot } = this.#options
     // What the entry refers to stays in the depot until the entry refers to the new snapshot.
     const kept = new Map<string, string>()
     if (before !== undefined) for (const { key, list } of await this.#partsOf(before)) kept.set(key, list)
-    const begun = await depot.period()
-    return await transfer.export(snapshotId, async ({ needs, parts }) => {
-      const listed: SnapshotList['parts'] = []
-      for (const part of parts)
-        listed.push({ key: part.key, list: kept.get(part.key) ?? (await this.#uploadPart(part)) })
-      const base = `all-${listNameOf(parts[0]?.key ?? snapshotId)}`
-      const list = await depot.putList(base, { parts: listed } satisfies SnapshotList)
-      // What it relies on may be collected. The next try relies on newer objects.
-      if ((await depot.period()) > begun + 1) throw new Error('the upload took longer than a period')
-      return { snapshotId, list, createdAt: new Date().toISOString(), needs }
-    })
+    const { list, needs, sentBytes } = await uploadSnapshot(this.#options, snapshotId, kept)
+    this.#sentBytes += sentBytes
+    return { snapshotId, list, createdAt: new Date().toISOString(), needs }
   }
 
   async #partsOf({ list }: Replica): Promise<SnapshotList['parts']> {
     const found = await this.#options.depot.findList(list)
     return snapshotListSchema.safeParse(found?.list).data?.parts ?? []
   }
-
-  /** The content follows from the key, so a part that is listed is there. */
-  async #uploadPart(part: PortablePart): Promise<string> {
-    const { depot } = this.#options
-    const base = listNameOf(part.key)
-    const known = await depot.findRecent(base)
-    if (known !== undefined) return known
-    const { list, sentBytes } = await storePart(depot, part)
-    this.#sentBytes += sentBytes
-    return await depot.putList(base, list)
-  }
 }
 
-/**
- * Volumes and the values of secrets stay on their host, and sandboxes that use them stay with them. Snapshots of virtual
- * machines do not travel yet.
- */
-export function isPortable({ volumes, secrets, ephemeral, isolation }: SandboxRow): boolean {
-  return volumes.length === 0 && secrets.length === 0 && !ephemeral && isolation === 'process'
-}
-
-/** Keys have characters that subjects of NATS have not. */
-function listNameOf(key: string): string {
-  return key.replaceAll(/[^A-Za-z0-9_-]/g, '_')
+/** Volumes stay on their host, and sandboxes that use them stay with them. Virtual machines do not travel yet. */
+export function isPortable({ volumes, ephemeral, isolation }: SandboxRow): boolean {
+  return volumes.length === 0 && !ephemeral && isolation === 'process'
 }

@@ -14,17 +14,24 @@ export async function shareKeys(
   access: StoredAccess,
   log: Log,
 ): Promise<Disposable> {
+  let isOver = false
+  /** What was heard last of each key. */
+  const newest = new Map<string, unknown>()
   const records = await SharedRecords.open<SharedKey>({
     ...{ bucket: keys, key, prefix: 'key.' },
-    onRecord: (_id, { digest, ...record }) => {
-      try {
-        access.accept({ ...record, digest: Buffer.from(digest, 'hex') } as KeyRecord)
-      } catch (err) {
-        log.error({ err }, 'a key of the cluster could not be recorded')
-      }
+    onRecord: (id, { digest, ...record }) => {
+      newest.set(id, record)
+      // A key that was revoked elsewhere must end here, too, also when the disk is full now.
+      void retryUntilDone(
+        async () => access.accept({ ...record, digest: Buffer.from(digest, 'hex') } as KeyRecord),
+        {
+          delayMs: RETRY_MS,
+          isOver: () => isOver || newest.get(id) !== record,
+          onFailure: (err) => log.error({ err }, 'a key of the cluster could not be recorded yet'),
+        },
+      )
     },
   })
-  let isOver = false
   const share = (record: KeyRecord) =>
     void retryUntilDone(
       () => records.put(record.id, { ...record, digest: Buffer.from(record.digest).toString('hex') }),

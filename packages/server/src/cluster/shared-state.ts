@@ -33,6 +33,8 @@ export class SharedState implements Disposable {
   readonly #options: SharedStateOptions
   readonly #outboxes: readonly Outbox[]
   readonly #timer: NodeJS.Timeout
+  /** Changes by others that could not be recorded, on a full disk for example. Newest of each row. */
+  readonly #unrecorded = new Map<string, () => void>()
   #records: StateRecords | undefined
   #sending: Promise<void> | undefined
 
@@ -41,7 +43,10 @@ export class SharedState implements Disposable {
     const byDb = new Map<Database, SharedTable[]>()
     for (const table of options.tables) byDb.set(table.db, [...(byDb.get(table.db) ?? []), table])
     this.#outboxes = [...byDb].map(([db, tables]) => new Outbox(db, tables))
-    this.#timer = setInterval(() => void this.#send(), LOOK_MS).unref()
+    this.#timer = setInterval(() => {
+      for (const record of [...this.#unrecorded.values()]) record()
+      void this.#send()
+    }, LOOK_MS).unref()
   }
 
   /** Resolves when this host has what the cluster has. */
@@ -55,7 +60,7 @@ export class SharedState implements Disposable {
         put: (record) => state.#accept(record, record.row),
         removed: (place) => state.#accept(place, undefined),
         unreadable: (name) =>
-          log.error({ name }, 'a newer version has written a row that this host cannot read'),
+          log.error({ name }, 'a row of the cluster is damaged, or of a newer version, and is left out here'),
       },
     )
     state.#settle(state.#records, rows)
@@ -98,11 +103,18 @@ export class SharedState implements Disposable {
   #accept({ table, key }: Pick<StateRecord, 'table' | 'key'>, row: StateRecord['row'] | undefined): void {
     const shared = this.#options.tables.find((one) => one.table === table)
     if (shared === undefined) return
-    try {
-      this.#outboxOf(table)?.accept(table, key, row && this.#decode(row))
-    } catch (err) {
-      this.#options.log.error({ err, table }, 'a row of the cluster could not be recorded')
+    const place = `${table} ${key}`
+    const record = () => {
+      try {
+        this.#outboxOf(table)?.accept(table, key, row && this.#decode(row))
+        this.#unrecorded.delete(place)
+      } catch (err) {
+        if (!this.#unrecorded.has(place))
+          this.#options.log.error({ err, table }, 'a row of the cluster could not be recorded yet')
+        this.#unrecorded.set(place, record)
+      }
     }
+    record()
   }
 
   #send(): Promise<void> {

@@ -1,5 +1,5 @@
 import type { HostRecord } from '@dormouse/cluster'
-import type { UsageAnswer } from '@dormouse/contracts/http'
+import { type UsageAnswer, usageSchema } from '@dormouse/contracts/http'
 import type { Caller } from '../access/caller.ts'
 import type { Log } from '../log.ts'
 import type { Database } from '../store/database.ts'
@@ -52,7 +52,7 @@ export class SharedUsage implements Usage, Disposable {
     const asked = await Promise.all(
       peers.alive().map(async (host) => {
         const answer = await peers.get(host, path, caller.keyId).catch(() => undefined)
-        return { host, answer: answer as UsageAnswer | undefined }
+        return { host, answer: usageSchema.safeParse(answer).data }
       }),
     )
     const answered = asked.flatMap(({ answer }) => answer ?? [])

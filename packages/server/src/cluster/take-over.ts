@@ -14,6 +14,7 @@ import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import { partsInDepot } from './depot-lists.ts'
 import type { OwnedSandboxes } from './owned-sandboxes.ts'
+import { recordAncestors } from './shared-snapshots.ts'
 
 export interface TakeOverOptions {
   readonly hostId: string
@@ -23,6 +24,7 @@ export interface TakeOverOptions {
   readonly depot: Depot
   readonly transfer: SnapshotTransfer
   readonly deps: SandboxDependencies
+  readonly onFetched: (id: SandboxId) => void
   /** Whether this host has a lease. */
   readonly isHeld: () => boolean
 }
@@ -94,6 +96,7 @@ export class TakeOver {
     const { chosen, candidates } = chooseHost(alive, {
       memoryBytes: (row as SandboxRow).limits.memoryBytes,
       preferred: hostId,
+      isNear: ({ holds }) => holds?.includes(located.id) === true,
       problemOf: ({ abilities }) => transfer.problemOf(replica.needs, abilities),
     })
     if (chosen !== undefined) return chosen.id === hostId ? undefined : chosen
@@ -110,6 +113,7 @@ export class TakeOver {
     const began = performance.now()
     const snapshotId = replica.snapshotId as SnapshotId
     await transfer.import(snapshotId, await partsInDepot(depot, replica.list), replica.list)
+    this.#options.onFetched(located.id as SandboxId)
     const snapshot = await deps.engine.getSnapshot(snapshotId)
     const before = located.entry.row as SandboxRow
     const now = deps.clock.wallMs()
@@ -134,6 +138,7 @@ export class TakeOver {
     deps.db.transaction(() => {
       deps.snapshots.put(snapshot, { owner: row.owner, isKept: false })
       deps.rows.put(row)
+      recordAncestors(deps, row.id, located.entry.ancestors ?? [])
       deps.ledger.add(row.id, now, {
         event: how.wasLost ? 'lost' : 'stored',
         cause: how.isGiven ? 'moved' : 'host lost',

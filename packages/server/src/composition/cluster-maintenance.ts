@@ -2,7 +2,8 @@ import { existsSync, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { ClusterConnection } from '@dormouse/cluster'
 import { DormouseError } from '@dormouse/contracts'
-import { clusterKeyPath, readClusterKey, writeClusterKey } from '../cluster/read-cluster-key.ts'
+import { KeyDraft } from '../cluster/key-draft.ts'
+import { clusterKeyPath, readClusterKey } from '../cluster/read-cluster-key.ts'
 import type { ServerConfig } from '../config/config.ts'
 
 /** What an operator does with the whole cluster, beside a host or without one. */
@@ -36,9 +37,15 @@ export const clusterMaintenance = {
     const { useJoinToken } = await import('@dormouse/cluster')
     const { credentialsFile, caFile } = config.cluster
     mkdirSync(dirname(path), { recursive: true, mode: 0o711 })
-    const { servers, clusterKey } = await useJoinToken(token, { credentialsFile, caFile })
-    writeClusterKey(path, clusterKey)
-    return servers
+    // A token works once: there must be room for the key before it is used.
+    const draft = new KeyDraft(path)
+    try {
+      const { servers, clusterKey } = await useJoinToken(token, { credentialsFile, caFile })
+      draft.write(clusterKey)
+      return servers
+    } finally {
+      draft[Symbol.dispose]()
+    }
   },
 }
 
@@ -51,12 +58,13 @@ async function withConnection<Value>(
     throw new DormouseError('invalid_argument', 'The addresses of the NATS servers are missing.', {
       hint: 'Give them with --cluster, or set `cluster.servers`.',
     })
-  const { ClusterKey, connectCluster, JetStreamStore } = await import('@dormouse/cluster')
+  const { ClusterKey, connectCluster, JetStreamStore, JobStream } = await import('@dormouse/cluster')
   await using connection = await connectCluster({
     ...{ servers, credentialsFile, caFile, replicas, hostId: 'maintenance' },
     key: new ClusterKey(readClusterKey(config)),
   })
-  // A cluster without sandboxes has no depot yet.
+  // A cluster that has had no host yet has no depot and no jobs.
   await JetStreamStore.open({ ...connection, replicas })
+  await JobStream.open({ ...connection, replicas })
   return await work(connection)
 }

@@ -1,4 +1,4 @@
-import type { Isolation, SnapshotId, VolumeId } from '@dormouse/contracts'
+import { DormouseError, type Isolation, type SnapshotId, type VolumeId } from '@dormouse/contracts'
 import type {
   AdoptedBurrows,
   Burrow,
@@ -85,8 +85,17 @@ export class EnginePair implements Engine {
     return this.#with(burrow).snapshot(burrow, options)
   }
 
-  restore(snapshotId: SnapshotId, options: RestoreOptions): Promise<Burrow> {
-    return this.#having(snapshotId).restore(snapshotId, options)
+  async restore(snapshotId: SnapshotId, { isolation, ...options }: RestoreOptions): Promise<Burrow> {
+    const having = this.#having(snapshotId)
+    if (isolation === undefined || having.isolations.includes(isolation))
+      return having.restore(snapshotId, options)
+    const booting = this.#for(isolation)
+    if (having.lendFiles === undefined || booting.bootFiles === undefined)
+      throw new DormouseError(
+        'isolation_unsupported',
+        `This snapshot cannot start with isolation "${isolation}".`,
+      )
+    return having.lendFiles(snapshotId, async (tree) => booting.bootFiles?.(tree, options) as Promise<Burrow>)
   }
 
   fork(burrow: Burrow, options: ForkOptions): Promise<ForkedBurrow> {

@@ -17,6 +17,8 @@ import { type Database, openDatabase } from '../store/database.ts'
 import { clusterMigrations } from '../store/migrations/index.ts'
 import type { OpenedSandboxes } from './open-sandboxes.ts'
 
+const ABILITIES_MS = 10_000
+
 export interface OpenCluster {
   readonly config: ServerConfig
   readonly engine: Engine
@@ -66,32 +68,58 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
     hostId: rows.hostId,
   })
   const { sandboxes } = opened.deps
-  const address: ClusterOptions['address'] = { url: config.cluster.address ?? '', ssh: undefined }
+  const shown: ClusterOptions['shown'] = { url: config.cluster.address ?? '', ssh: undefined }
   const describe = describeHost({
-    ...{ id: rows.hostId, dataDir: config.dataDir, sandboxes, abilities: await transfer.abilities() },
-    address: () => address.url,
-    ssh: () => address.ssh,
+    ...{
+      id: rows.hostId,
+      dataDir: config.dataDir,
+      sandboxes,
+      abilities: await followAbilities(transfer, log, closing),
+    },
+    address: () => shown.url,
+    ssh: () => shown.ssh,
+    drain: () => shown.drain,
+    holds: () => shown.fetched ?? [],
     isCordoned: () => rows.isCordoned,
   })
   const cluster = closing.use(
     await Cluster.join({
-      ...{ connection, rows, describe, address, leaseMs, replicas, fence, transfer, log },
+      ...{ connection, rows, describe, shown, leaseMs, replicas, fence, transfer, log },
       ...{ dataDir: config.dataDir, depot: config.cluster },
       deps: opened.deps,
     }),
   )
   closing.use(await shareKeys(connection, opened.access, log))
+  const nodes = new ClusterNodes({ cluster, sandboxes, transfer, log })
+  opened.deps.spread = nodes
   return {
-    ...{ member: cluster, rows, db, transfer },
-    nodes: new ClusterNodes({ cluster, sandboxes, transfer }),
+    ...{ member: cluster, rows, db, transfer, nodes },
     elsewhere: new ListElsewhere(cluster.directory, (id) => sandboxes.find(id) !== undefined),
   }
+}
+
+/** What this host can restore. It changes when a template is built. */
+async function followAbilities(
+  transfer: SnapshotTransfer,
+  log: Log,
+  closing: Closing,
+): Promise<() => unknown> {
+  let abilities = await transfer.abilities()
+  const look = async () => {
+    abilities = await transfer.abilities()
+  }
+  const timer = setInterval(
+    () => void look().catch((err: unknown) => log.warn({ err }, 'what this host can restore is not known')),
+    ABILITIES_MS,
+  ).unref()
+  closing.use({ [Symbol.dispose]: () => clearInterval(timer) })
+  return () => abilities
 }
 
 /** What a server outside a cluster says of itself. */
 export function describeLone({ config, sandboxes }: { config: ServerConfig; sandboxes: Sandboxes }) {
   return describeHost({
-    ...{ id: 'host', dataDir: config.dataDir, sandboxes, abilities: undefined },
+    ...{ id: 'host', dataDir: config.dataDir, sandboxes, abilities: () => undefined },
     address: () => localUrl(config, config.port),
     isCordoned: () => false,
   })

@@ -2,6 +2,7 @@ import type { ServerConfig } from '../config/config.ts'
 import type { DeploymentService } from '../deployments/deployment-service.ts'
 import type { EventFeed } from '../fleet/event-feed.ts'
 import type { Closing } from '../host/closing.ts'
+import type { JobLog } from '../jobs/job-log.ts'
 import { JobService } from '../jobs/job-service.ts'
 import type { RunService } from '../runs/run-service.ts'
 import { type ScheduleCluster, ScheduleService } from '../schedules/schedule-service.ts'
@@ -24,8 +25,8 @@ export interface OpenedJobs {
   start(): Promise<void>
   /** Begins nothing more. */
   stop(): void
-  /** Schedules are the cluster's. Call it before `start`. */
-  join(cluster: ScheduleCluster): void
+  /** Schedules and jobs are the cluster's. Call it before `start`. */
+  join(cluster: { readonly schedules: ScheduleCluster; readonly jobs: JobLog }): void
 }
 
 /** Jobs, and schedules that start them. */
@@ -47,7 +48,10 @@ export function openJobs(options: OpenJobs, closing: Closing): OpenedJobs {
       await jobs.open()
       schedules.open()
     },
-    join: (cluster) => schedules.join(cluster),
+    join: (cluster) => {
+      schedules.join(cluster.schedules)
+      jobs.join(cluster.jobs)
+    },
     stop: () => {
       schedules.stop()
       jobs.stop()

@@ -13,7 +13,7 @@ import { DataWakes } from '../sandbox/data-wakes.ts'
 import type { RowsElsewhere } from '../sandbox/owner-quotas.ts'
 import type { Sandboxes } from '../sandbox/sandboxes.ts'
 import { secretsInUse } from '../sandbox/secrets-in-use.ts'
-import { openAuthority } from '../secrets/open-authority.ts'
+import { EDGE_FILE, openAuthority } from '../secrets/open-authority.ts'
 import { SandboxSecrets } from '../secrets/sandbox-secrets.ts'
 import { SealedValues } from '../secrets/sealed-values.ts'
 import { SecretService } from '../secrets/secret-service.ts'
@@ -40,7 +40,7 @@ export async function openNetwork(
   const { clock } = stores
   const denials = opened.use(new DenialHistory({ record, clock }))
   const failedLookups = new FailedLookupHistory(clock)
-  const authority = openAuthority(join(config.dataDir, 'edge.pem'))
+  const authority = openAuthority(join(config.dataDir, EDGE_FILE))
   const secrets = new SecretService({
     rows: stores.secrets,
     values: SealedValues.open(join(config.dataDir, 'secrets.key')),

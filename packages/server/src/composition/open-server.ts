@@ -86,6 +86,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   const stores = openStores(options, closing)
   const isClustered = config.cluster.servers.length > 0
   const fence = isClustered ? newFence() : undefined
+  if (isClustered) await (await import('./share-authority.ts')).shareAuthority(config)
   const opened = await openSandboxes({ ...options, stores, fence }, closing)
   const { deps, service: sandboxes, access, volumes, secrets, ceilings } = opened
   const above = openAbove(options, { stores, opened }, closing)
@@ -103,7 +104,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   if (cluster !== undefined) deps.listeners.push(cluster.member.listener)
   cluster?.member.start()
   const shared = cluster && (await openShared({ options, stores, opened, cluster, ssh, ...above }, closing))
-  if (shared !== undefined) work.join(shared.schedules)
+  if (shared !== undefined) work.join(shared)
   await templates.open()
   await volumes.open()
   await deployments.open()
@@ -121,6 +122,7 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
       ...{ jobs: work.jobs, schedules: work.schedules },
       nodes: cluster?.nodes ?? loneNode(describeLone({ config, sandboxes: deps.sandboxes })),
       elsewhere: cluster?.elsewhere,
+      placement: shared?.placement,
       ...(shared && { usage: shared.usage }),
       sessions: new Sessions({ rows: stores.sessions, access, nowMs: stores.clock.wallMs }),
       ...defaults,
@@ -227,6 +229,7 @@ function openAbove(
     new UsageService({
       ...{ snapshots, clock, log, rows: stores.usage, prices: config.prices },
       sandboxes: () => sandboxes.all(),
+      findSandbox: (id) => sandboxes.find(id),
       storage: () => engine.storage(),
     }),
   )

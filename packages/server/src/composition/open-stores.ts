@@ -78,7 +78,7 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
   const usage = new UsageRows(journalDb)
   return {
     ...{ db, journalDb, jobDb },
-    clock: new ServerClock({ clock: hostClock, lastRecordedMs: usage.countedUntil, log }),
+    clock: new ServerClock({ clock: hostClock, lastRecordedMs: usage.recordedAt, log }),
     journal: new RunJournal(journalDb),
     journalUpkeep: opened.use(new JournalUpkeep(journalDb, log)),
     usage,

@@ -66,7 +66,7 @@ export function openWatches({ config, stores, opened }: OpenWatches, closing: Cl
 }
 
 function writableVolumes(sandboxes: Sandboxes): VolumeId[] {
-  return [...sandboxes.all()].flatMap(({ row }) =>
+  return [...sandboxes.awake()].flatMap(({ row }) =>
     row.state === 'running'
       ? row.volumes.filter(({ readOnly }) => !readOnly).map(({ volumeId }) => volumeId)
       : [],

@@ -13,6 +13,7 @@ import type { ServerConfig } from '../config/config.ts'
 import { openDataDirectory } from '../data-directory/open-data-directory.ts'
 import { openE2b } from '../e2b/open-e2b.ts'
 import { boundGarbage } from '../host/bound-garbage.ts'
+import { IdleTrim } from '../host/idle-trim.ts'
 import { ROOM_FOR_START, SpaceReserve } from '../host/space-reserve.ts'
 import { openLog, type ServerLog } from '../log.ts'
 import { openMcp } from '../mcp/open-mcp.ts'
@@ -47,6 +48,7 @@ export interface RunServer {
 export async function runServer({ config, signal, toolsDir, ...listeners }: RunServer): Promise<void> {
   const { dataDir } = config
   boundGarbage()
+  using _trim = new IdleTrim()
   const tell = (report: ServerReport) => {
     listeners.tell?.(report)
     for (const line of reportLines(report)) listeners.print?.(line)

@@ -5,14 +5,16 @@ import type { SnapshotId } from '@dormouse/contracts'
 import type { SnapshotTransfer } from '@dormouse/engine'
 import type { AskOthers } from '../api/cluster/merge-lists.ts'
 import type { Cluster } from '../cluster/cluster.ts'
+import { ClusterJobs } from '../cluster/cluster-jobs.ts'
 import type { ClusterRows } from '../cluster/cluster-rows.ts'
 import { ClusterSchedules } from '../cluster/cluster-schedules.ts'
+import { CreatePlacement } from '../cluster/create-placement.ts'
 import type { Row, SharedTable } from '../cluster/outbox.ts'
 import { Peers } from '../cluster/peers.ts'
 import { Places } from '../cluster/places.ts'
 import { shareEvents } from '../cluster/shared-events.ts'
+import { SharedSnapshots } from '../cluster/shared-snapshots.ts'
 import { SharedState } from '../cluster/shared-state.ts'
-import { SharedTemplates } from '../cluster/shared-templates.ts'
 import { SharedUsage } from '../cluster/shared-usage.ts'
 import type { ServerConfig } from '../config/config.ts'
 import type { EventFeed } from '../fleet/event-feed.ts'
@@ -50,9 +52,10 @@ export interface ShareState {
 export interface SharedServices {
   readonly state: SharedState
   readonly peers: Peers
-  readonly templates: SharedTemplates
   readonly usage: SharedUsage
   readonly schedules: ClusterSchedules
+  readonly jobs: ClusterJobs
+  readonly placement: CreatePlacement
   readonly ssh: SshElsewhere
   /** Resolves when what this host has changed can be known to the others. */
   readonly flush: () => Promise<void>
@@ -79,15 +82,21 @@ export async function shareState(options: ShareState, closing: Closing): Promise
   )
   cluster.places = closing.use(openPlaces(options))
   closing.use(await shareEvents({ connection, feed, hostId, replicas, log }))
-  const templates = closing.use(openTemplates(options))
-  stores.templates.bring = (id, row) => templates.bring(id, row)
+  const snapshots = closing.use(await openSnapshots(options))
+  stores.templates.bring = (id) => snapshots.bringTemplate(id)
+  opened.deps.elsewhere = snapshots
+  cluster.upkeep.snapshotLists = () => snapshots.readLists()
   const nowMs = stores.clock.wallMs
   const shared = new SharedUsage({
     ...{ local: usage, rows: stores.usage, db: clusterDb, peers, hostId, nowMs, log },
   })
   options.metrics.addCluster(() => clusterNumbers(cluster))
   return {
-    ...{ state, peers, templates, usage: closing.use(shared), schedules: openSchedules(options) },
+    ...{ state, peers, usage: closing.use(shared), schedules: openSchedules(options) },
+    jobs: closing.use(await openJobs(options, snapshots)),
+    placement: new CreatePlacement({
+      ...{ cluster, peers, snapshots, catalog: stores.templates, transfer: options.transfer },
+    }),
     ssh: new SshElsewhere({ cluster, peers, sandboxes: opened.deps.sandboxes, access: opened.access }),
     flush: async () => {
       cluster.places?.update()
@@ -103,7 +112,20 @@ export async function shareState(options: ShareState, closing: Closing): Promise
 function openPlaces({ stores, clusterDb, rows }: ShareState): Places {
   return new Places({
     ...{ db: clusterDb, hostId: rows.hostId },
-    here: { job: () => stores.jobs.placed(), service: () => stores.services.placed() },
+    here: { service: () => stores.services.placed() },
+  })
+}
+
+async function openJobs(
+  { config, stores, cluster, log }: ShareState,
+  snapshots: SharedSnapshots,
+): Promise<ClusterJobs> {
+  const { replicas, leaseMs } = config.cluster
+  return await ClusterJobs.open({
+    ...{ connection: cluster.connection, replicas, leaseMs, cluster, log },
+    ...{ db: stores.jobDb, rows: stores.jobs, tasks: stores.tasks },
+    hasSnapshot: (id) => snapshots.problemOf(id) === undefined,
+    hasVolume: (name) => stores.volumes.named(name).length > 0,
   })
 }
 
@@ -128,10 +150,11 @@ function clusterNumbers({ hosts, directory }: Cluster): ClusterNumbers {
   return { nodes, sandboxes, unreplicated }
 }
 
-function openTemplates({ stores, opened, cluster, transfer }: ShareState): SharedTemplates {
-  return new SharedTemplates({
-    ...{ catalog: stores.templates, depot: cluster.depot, transfer, deps: opened.deps },
-    problemOf: (needs) => transfer.problemOf(needs, cluster.hosts.find(cluster.hostId)?.abilities),
+async function openSnapshots(options: ShareState): Promise<SharedSnapshots> {
+  const { stores, opened, cluster, transfer, clusterDb, rows } = options
+  return await SharedSnapshots.open({
+    ...{ cluster, catalog: stores.templates, depot: cluster.depot, transfer, clusterDb },
+    ...{ stateId: rows.stateId, deps: opened.deps },
   })
 }
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DormouseError } from '@dormouse/contracts'
 import type { DeployServiceRequest } from '@dormouse/contracts/http'
+import { NODE_PRELOAD } from '@dormouse/guest'
 import type { Caller } from '../access/caller.ts'
 import { BuildLog } from '../templates/build-log.ts'
 import { DEFAULT_PATH, PLAIN_SETTINGS, type RunSettings } from '../templates/recipe/recipe.ts'
@@ -182,6 +183,9 @@ function programOf(
       ...settings?.env,
       PORT: String(port),
       ...env,
+      NODE_OPTIONS: [env['NODE_OPTIONS'] ?? settings?.env['NODE_OPTIONS'] ?? '', `--require=${NODE_PRELOAD}`]
+        .join(' ')
+        .trim(),
       // A service that waits for requests sleeps.
       DORMOUSE_KEEP_AWAKE: '0',
     },

@@ -15,6 +15,8 @@ import type { ServiceSessions } from './service-sessions.ts'
 const WAIT_MS = 30_000
 /** Of a replica from a snapshot in which the program is ready. */
 const ANSWER_MS = 15_000
+/** A request waits this long for a program that does not listen: it is ending, or starting by itself. */
+const LISTEN_MS = 10_000
 /** A replica that gets no new requests is deleted after this time, whatever its last ones do. */
 const DRAIN_MS = 5 * 60_000
 /** A session counts as used for this long after its last request. */
@@ -39,6 +41,8 @@ export interface Lease {
   readonly port: number
   /** The client of this request reaches the same replica with this session. */
   pin(session: string): void
+  /** Resolves when the program listens. Throws `port_closed`. */
+  untilListens(signal: AbortSignal): Promise<void>
   release(): void
 }
 
@@ -123,7 +127,11 @@ export class LiveService {
       throw error
     }
     const port = this.#portOf(replica)
-    return { sandbox: replica.sandbox, port, release, pin: (id) => sessions.pin(id, replica.id) }
+    return {
+      ...{ sandbox: replica.sandbox, port, release },
+      pin: (id) => sessions.pin(id, replica.id),
+      untilListens: (gone) => replica.untilListens({ timeoutMs: LISTEN_MS, signal: gone }),
+    }
   }
 
   /** The first replica that has room, so that the last ones become idle and are deleted. */
@@ -247,9 +255,7 @@ export class LiveService {
   async answers(replica: Replica, timeoutMs: number): Promise<void> {
     const { health } = this.#row.settings
     const port = this.#portOf(replica)
-    using _awake = replica.sandbox.hold('the service starts', timeoutMs)
-    await replica.sandbox.use({ cause: 'port', what: 'waiting for a service' }, async (guest) => {
-      await guest.ports.wait(port, { timeoutMs })
+    await replica.untilListens({ timeoutMs }, async (guest) => {
       if (health?.path !== undefined) await checkHealth(guest, { port, path: health.path, timeoutMs })
     })
   }

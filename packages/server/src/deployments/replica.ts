@@ -74,9 +74,18 @@ export class Replica {
     return this.#state
   }
 
-  /** Throws `not_found` when the sandbox is deleted. */
   get isAwake(): boolean {
-    return this.sandbox.runningBurrow() !== undefined
+    return this.#runningBurrow() !== undefined
+  }
+
+  /** Undefined while it sleeps, and when a caller has deleted the sandbox: then the replica is about to be forgotten. */
+  #runningBurrow(): Burrow | undefined {
+    try {
+      return this.sandbox.runningBurrow()
+    } catch (error) {
+      if (hasErrorCode(error, 'not_found')) return undefined
+      throw error
+    }
   }
 
   view(): View {
@@ -99,6 +108,18 @@ export class Replica {
     if (this.#hasFailed()) throw this.#unavailable()
     await abortable(this.#ready, signal)
     if (this.#hasFailed()) throw this.#unavailable()
+  }
+
+  /** Keeps the sandbox awake until the program listens and `next` is done. Throws `port_closed`. */
+  async untilListens(
+    { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal | undefined },
+    next?: (guest: Guest) => Promise<void>,
+  ): Promise<void> {
+    using _awake = this.sandbox.hold('the service starts', timeoutMs)
+    await this.sandbox.use({ cause: 'port', what: 'waiting for a service', signal }, async (guest) => {
+      await guest.ports.wait(this.#options.port, { timeoutMs, ...(signal && { signal }) })
+      await next?.(guest)
+    })
   }
 
   /** It gets no new requests. */
@@ -138,14 +159,14 @@ export class Replica {
 
   /** A sleep that was undone ends the connection to the program, but not the burrow. */
   followAgain(): void {
-    const burrow = this.#isFollowed || this.#state === 'draining' ? undefined : this.sandbox.runningBurrow()
+    const burrow = this.#isFollowed || this.#state === 'draining' ? undefined : this.#runningBurrow()
     if (burrow !== undefined) void this.follow(burrow)
   }
 
   /** Restarts the program when it has not answered several times. Does nothing while the replica sleeps. */
   async check(): Promise<void> {
     const { health } = this.#options.settings()
-    const burrow = this.#state === 'ready' && health !== undefined ? this.sandbox.runningBurrow() : undefined
+    const burrow = this.#state === 'ready' && health !== undefined ? this.#runningBurrow() : undefined
     if (health === undefined || burrow === undefined) return
     try {
       const { path, timeoutMs = 5_000 } = health
@@ -153,7 +174,7 @@ export class Replica {
       this.#failedChecks = 0
     } catch (error) {
       // It fell asleep meanwhile.
-      if (this.sandbox.runningBurrow() !== burrow) return
+      if (this.#runningBurrow() !== burrow) return
       this.#failedChecks += 1
       this.say(`health check failed: ${error instanceof Error ? error.message : String(error)}`)
       if (this.#failedChecks < (health.failures ?? 3)) return

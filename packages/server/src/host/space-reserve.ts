@@ -4,7 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freeRoom } from './host-room.ts'
 
-/** Enough for some hundred transactions or a dozen wakes on a disk that is otherwise full. */
+/** Enough for some hundred transactions or a few wakes at once on a disk that is otherwise full. */
 const RESERVE_MAX_BYTES = 16 * 1024 ** 2
 const PIECES = 32
 /** A wake makes a dozen files and directories, and two spares are made after it. */
@@ -25,8 +25,11 @@ export interface Room {
 export const ROOM_FOR_RECORDS: Room = { bytes: 256 * 1024, files: 8 }
 /** For the start of a server: opening its databases creates files. */
 export const ROOM_FOR_START: Room = { bytes: 1024 ** 2, files: 48 }
-/** For a burrow that is restored from a snapshot: directories, its record, links to memory files. */
-export const ROOM_FOR_WAKE: Room = { bytes: 512 * 1024, files: 48 }
+/**
+ * For a burrow that is restored from a snapshot: directories, its record, links to memory files, and for a moment the
+ * pages of a folded snapshot.
+ */
+export const ROOM_FOR_WAKE: Room = { bytes: 5 * 1024 ** 2, files: 96 }
 
 /**
  * The disk reserve: files that hold space on the disk of the data directory and are deleted when it is full. An

@@ -5,6 +5,8 @@ import type { Database } from '../store/database.ts'
 import { newestPage } from '../store/newest-page.ts'
 import type { Page } from '../store/page.ts'
 import { isUniqueViolation } from '../store/sqlite-error.ts'
+import type { SqlValue } from '../store/statement.ts'
+import type { Worker } from './task-rows.ts'
 
 /** A request for a job. */
 export type CreateJob = z.output<typeof createJobSchema>
@@ -31,7 +33,18 @@ export interface JobRow {
   readonly startedAt: number | undefined
   readonly finishedAt: number | undefined
   readonly requestHash: string | undefined
+  /** The host that has added it. */
+  readonly by: Worker
 }
+
+/** The rows of a job in all tables. */
+export interface WholeJob {
+  readonly jobs: readonly Stored[]
+  readonly job_tasks: readonly Stored[]
+  readonly job_results: readonly Stored[]
+}
+
+type Stored = Readonly<Record<string, SqlValue>>
 
 interface StoredRow {
   id: JobId
@@ -50,6 +63,8 @@ interface StoredRow {
   started_at: number | null
   finished_at: number | null
   request_hash: string | null
+  host: string
+  epoch: number
 }
 
 export interface NewJob {
@@ -71,20 +86,24 @@ export class JobRows {
   }
 
   /** Adds a job that is starting, with its tasks. Returns false if the owner has used the key before. */
-  add({ id, owner, request, inputs, createdAt, idempotencyKey, requestHash }: NewJob): boolean {
+  add(
+    { id, owner, request, inputs, createdAt, idempotencyKey, requestHash }: NewJob,
+    { host, epoch }: Worker,
+  ): boolean {
     const job = this.#db.prepare<(string | number | null)[]>(
-      `INSERT INTO jobs (id, owner, name, state, request, priority, total, created_at, idempotency_key, request_hash)
-       VALUES (?, ?, ?, 'starting', ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO jobs (id, owner, name, state, request, priority, total, created_at, idempotency_key, request_hash,
+         host, epoch)
+       VALUES (?, ?, ?, 'starting', ?, ?, ?, ?, ?, ?, ?, ?)`,
     )
     const task = this.#db.prepare<[string, number, string]>(
       "INSERT INTO job_tasks (job_id, idx, state, input) VALUES (?, ?, 'queued', ?)",
     )
     const { name, priority } = request
     const text = JSON.stringify(request)
-    const key = idempotencyKey ?? null
+    const key = [idempotencyKey ?? null, requestHash ?? null]
     try {
       this.#db.transaction(() => {
-        job.run(id, owner, name ?? null, text, priority, inputs.length, createdAt, key, requestHash ?? null)
+        job.run(id, owner, name ?? null, text, priority, inputs.length, createdAt, ...key, host, epoch)
         inputs.forEach((input, index) => {
           task.run(id, index, input)
         })
@@ -97,20 +116,23 @@ export class JobRows {
   }
 
   /** Its tasks may start from now on. */
-  start(id: JobId, snapshot: { id: SnapshotId; isOwn: boolean } | undefined): void {
-    this.#db
-      .prepare<[string | null, number, string]>(
-        "UPDATE jobs SET state = 'running', snapshot_id = ?, owns_snapshot = ? WHERE id = ? AND state = 'starting'",
-      )
-      .run(snapshot?.id ?? null, snapshot?.isOwn === true ? 1 : 0, id)
+  start(id: JobId, snapshot: { id: SnapshotId; isOwn: boolean } | undefined): boolean {
+    return (
+      this.#db
+        .prepare<[string | null, number, string]>(
+          "UPDATE jobs SET state = 'running', snapshot_id = ?, owns_snapshot = ? WHERE id = ? AND state = 'starting'",
+        )
+        .run(snapshot?.id ?? null, snapshot?.isOwn === true ? 1 : 0, id).changes > 0
+    )
   }
 
   /** Tasks that wait are cancelled with it. Those that run record their own end. */
-  cancel(id: JobId, now: number): void {
-    this.#db.transaction(() => {
-      this.#db
+  cancel(id: JobId, now: number): boolean {
+    return this.#db.transaction(() => {
+      const { changes } = this.#db
         .prepare<[string]>("UPDATE jobs SET state = 'cancelling' WHERE id = ? AND state = 'running'")
         .run(id)
+      if (changes === 0) return false
       const waiting = this.#db
         .prepare<[string], { idx: number }>("SELECT idx FROM job_tasks WHERE job_id = ? AND state = 'queued'")
         .all(id)
@@ -127,19 +149,22 @@ export class JobRows {
           'UPDATE jobs SET cancelled = cancelled + ?, last_seq = ? WHERE id = ?',
         )
         .run(waiting.length, seq, id)
+      return true
     })
   }
 
   /** Its inputs are not needed any more. */
-  end(id: JobId, now: number): void {
-    this.#db.transaction(() => {
-      this.#db
+  end(id: JobId, now: number): boolean {
+    return this.#db.transaction(() => {
+      const { changes } = this.#db
         .prepare<[number, string]>(
           `UPDATE jobs SET state = CASE state WHEN 'cancelling' THEN 'cancelled' ELSE 'finished' END, finished_at = ?
-           WHERE id = ? AND state IN ('running', 'cancelling')`,
+           WHERE id = ? AND state IN ('running', 'cancelling') AND succeeded + failed + cancelled >= total`,
         )
         .run(now, id)
+      if (changes === 0) return false
       this.#db.prepare<[string]>("UPDATE job_tasks SET input = 'null' WHERE job_id = ?").run(id)
+      return true
     })
   }
 
@@ -162,12 +187,11 @@ export class JobRows {
     return { ...page, items: page.items.map(toRow) }
   }
 
-  /** All jobs, for the other hosts of the cluster. */
-  placed(): { id: string; owner: string; name: undefined }[] {
+  ids(): JobId[] {
     return this.#db
-      .prepare<[], { id: string; owner: string }>("SELECT id, owner FROM jobs WHERE state <> 'starting'")
+      .prepare<[], { id: JobId }>('SELECT id FROM jobs')
       .all()
-      .map((row) => ({ ...row, name: undefined }))
+      .map(({ id }) => id)
   }
 
   /** Jobs that have not ended. */
@@ -178,10 +202,51 @@ export class JobRows {
       .map(toRow)
   }
 
-  delete(id: JobId): void {
-    this.#db.transaction(() => {
-      this.#db.prepare<[string]>('DELETE FROM jobs WHERE id = ?').run(id)
-    })
+  delete(id: JobId): boolean {
+    return this.#db.transaction(
+      () => this.#db.prepare<[string]>('DELETE FROM jobs WHERE id = ?').run(id).changes > 0,
+    )
+  }
+
+  /** All of a job, for a cluster that its host joins. `by` is the lease under which the host continues with it. */
+  export(id: JobId, { host, epoch }: Worker): WholeJob {
+    const all = (table: string, key: string) =>
+      this.#db.prepare<[string], Stored>(`SELECT * FROM ${table} WHERE ${key} = ?`).all(id)
+    const here = (rows: Stored[]) => rows.map((row) => ({ ...row, host, epoch }))
+    return {
+      jobs: here(all('jobs', 'id')),
+      job_tasks: here(all('job_tasks', 'job_id')),
+      job_results: all('job_results', 'job_id'),
+    }
+  }
+
+  /** Replaces what these tables have of the job. False if its owner has used its idempotency key for another one. */
+  import(whole: WholeJob): boolean {
+    try {
+      this.#db.transaction(() => {
+        for (const { id } of whole.jobs)
+          this.#db.prepare<SqlValue[]>('DELETE FROM jobs WHERE id = ?').run(id ?? null)
+        for (const table of ['jobs', 'job_tasks', 'job_results'] as const)
+          for (const row of whole[table]) this.#insert(table, row)
+      })
+      return true
+    } catch (error) {
+      if (isUniqueViolation(error)) return false
+      throw error
+    }
+  }
+
+  /** Columns that a newer version has added are left out. */
+  #insert(table: string, row: Stored): void {
+    const known = this.#db
+      .prepare<[], { name: string }>(`SELECT name FROM pragma_table_info('${table}')`)
+      .all()
+      .flatMap(({ name }) => (row[name] === undefined ? [] : name))
+    this.#db
+      .prepare<SqlValue[]>(
+        `INSERT INTO ${table} (${known.join(', ')}) VALUES (${known.map(() => '?').join(', ')})`,
+      )
+      .run(...known.map((name) => row[name] ?? null))
   }
 
   /** Ended jobs, oldest first. */
@@ -213,5 +278,6 @@ function toRow(row: StoredRow): JobRow {
     startedAt: row.started_at ?? undefined,
     finishedAt: row.finished_at ?? undefined,
     requestHash: row.request_hash ?? undefined,
+    by: { host: row.host, epoch: row.epoch },
   }
 }

@@ -22,6 +22,8 @@ export class JobSandboxes {
   readonly #deps: JobSandboxDependencies
   /** Limits that snapshots of jobs bring with them. */
   readonly #limits = new Map<JobId, Partial<SandboxLimits>>()
+  /** Of sandboxes that are gone for callers. */
+  readonly #removals = new Set<Promise<void>>()
 
   constructor(deps: JobSandboxDependencies) {
     this.#deps = deps
@@ -71,16 +73,28 @@ export class JobSandboxes {
   async remove(id: SandboxId): Promise<void> {
     const { sandboxes, tasks, log } = this.#deps
     try {
-      await sandboxes.find(id)?.deleteSoon()
+      const sandbox = sandboxes.find(id)
+      await sandbox?.deleteSoon()
       tasks.forgetSandbox(id)
+      if (sandbox !== undefined) this.#follow(sandbox.delete())
     } catch (err) {
       log.warn({ err, sandboxId: id }, 'a sandbox of a job could not be deleted yet')
     }
   }
 
-  /** Deletes what its sandboxes started from, if that was made for the job. */
+  #follow(removal: Promise<void>): void {
+    // The sandbox itself tries again, and reports it.
+    const over = removal.catch(() => {}).finally(() => this.#removals.delete(over))
+    this.#removals.add(over)
+  }
+
+  /**
+   * Deletes what its sandboxes started from, if that was made for the job. Waits until they are removed: they need the
+   * snapshot, and a caller that hears of the end of a job finds nothing of it.
+   */
   async removeOrigin(job: JobRow): Promise<void> {
     this.#limits.delete(job.id)
+    await Promise.all(this.#removals)
     if (!job.ownsSnapshot || job.snapshotId === undefined) return
     try {
       await this.#deps.sandboxes.deleteSnapshot(job.snapshotId, callerOf(job))

@@ -13,8 +13,9 @@ import type { Log } from '../log.ts'
 import { RunSignals } from '../runs/run-signals.ts'
 import type { Runs } from '../runs/runs.ts'
 import type { Page } from '../store/page.ts'
+import { type JobLog, LocalJobLog } from './job-log.ts'
 import { JobQueue } from './job-queue.ts'
-import type { CreateJob, JobRequest, JobRow, JobRows } from './job-rows.ts'
+import type { CreateJob, JobRequest, JobRow, JobRows, NewJob } from './job-rows.ts'
 import { callerOf, type JobSandboxDependencies, JobSandboxes } from './job-sandboxes.ts'
 import { jobView } from './job-view.ts'
 import type { Jobs, ReadJobEvents } from './jobs.ts'
@@ -46,19 +47,33 @@ export class JobService implements Jobs, Disposable {
   readonly #sandboxes: JobSandboxes
   readonly #queue: JobQueue
   readonly #signals = new RunSignals()
+  #log: JobLog
 
   constructor(deps: JobDependencies) {
     this.#deps = deps
+    this.#log = new LocalJobLog(deps)
+    this.#log.listen((...applied) => this.#queue.applied(...applied))
     this.#sandboxes = new JobSandboxes(deps)
     this.#queue = new JobQueue({
-      ...deps,
+      ...{ ...deps, jobLog: () => this.#log },
       sandboxes: this.#sandboxes,
       onChange: (id) => this.#signals.notify(id),
       onEnd: (row) => {
         deps.onJob?.('job.ended', jobView(row, 0), row.owner)
-        this.#prune()
+        void this.#prune()
       },
     })
+  }
+
+  /** Jobs are the cluster's. Call it before `open`. Pre: the rows have what the log has. */
+  join(log: JobLog): void {
+    this.#log = log
+    log.listen((...applied) => this.#queue.applied(...applied))
+  }
+
+  /** Looks for tasks that this host may take now. */
+  poke(): void {
+    this.#queue.poke()
   }
 
   /** Starts nothing more. Tasks under way continue in their sandboxes. */
@@ -74,16 +89,18 @@ export class JobService implements Jobs, Disposable {
   /** Continues with jobs of earlier servers. Pre: sandboxes and runs are recovered. */
   async open(): Promise<void> {
     const { rows, tasks, findKey } = this.#deps
+    const { self } = this.#log
     const live = rows.live()
-    const underWay = new Set(live.flatMap(({ id }) => tasks.running(id)).map(({ sandboxId }) => sandboxId))
+    const running = live.flatMap(({ id }) => tasks.running(id, self))
+    const underWay = new Set(running.map(({ sandboxId }) => sandboxId))
     for (const { sandboxId } of tasks.sandboxes())
       if (!underWay.has(sandboxId)) await this.#sandboxes.remove(sandboxId)
     for (const row of live) {
-      if (row.state === 'starting') await this.#forget(row)
-      else this.#queue.resume(row)
-      if (findKey(row.owner) === undefined) this.#queue.cancel(row.id)
+      if (row.state !== 'starting') this.#queue.resume(row)
+      else if (row.by.host === self.host) await this.#forget(row)
+      if (findKey(row.owner) === undefined) await this.#queue.cancel(row.id)
     }
-    this.#prune()
+    await this.#prune()
   }
 
   async create(request: CreateJob, caller: Caller): Promise<{ job: JobAnswer; isNew: boolean }> {
@@ -92,27 +109,36 @@ export class JobService implements Jobs, Disposable {
     const found = this.#earlier(caller, idempotencyKey, requestHash)
     if (found !== undefined) return { job: this.#view(found), isNew: false }
     const texts = inputs.map((input) => JSON.stringify(input))
-    this.#requireRoom(caller, texts)
+    await this.#requireRoom(caller, texts)
     const owner = callerOf({ owner: caller.keyId })
     const id = newJobId()
-    const isAdded = this.#deps.rows.add({
+    const job: NewJob = {
       ...{ id, owner: owner.keyId, inputs: texts, idempotencyKey, requestHash },
       request: this.#withOrigin(rest, owner),
       createdAt: this.#deps.clock.wallMs(),
-    })
+    }
+    const isAdded = await this.#log.submit({ type: 'add', jobId: id, job, by: this.#log.self })
     // Another request with the same key came first, while this one was checked.
-    if (!isAdded) return this.create(request, caller)
+    if (isAdded === false) return this.create(request, caller)
+    return { job: await this.#start(id, rest, owner), isNew: true }
+  }
+
+  async #start(
+    id: JobId,
+    request: Pick<CreateJob, 'sandbox' | 'snapshot'>,
+    owner: Caller,
+  ): Promise<JobAnswer> {
     try {
-      this.#deps.rows.start(id, await this.#takeSnapshot(id, rest, owner))
+      const snapshot = await this.#takeSnapshot(id, request, owner)
+      await this.#log.submit({ type: 'start', jobId: id, snapshot })
     } catch (error) {
       await this.#forget(this.#row(id, owner))
       throw error
     }
     const row = this.#row(id, owner)
-    this.#queue.add(row)
     const job = this.#view(row)
     this.#deps.onJob?.('job.created', job, row.owner)
-    return { job, isNew: true }
+    return job
   }
 
   get(id: string, caller: Caller): JobAnswer {
@@ -166,17 +192,17 @@ export class JobService implements Jobs, Disposable {
     }
   }
 
-  cancel(id: string, caller: Caller): JobAnswer {
+  async cancel(id: string, caller: Caller): Promise<JobAnswer> {
     const row = this.#row(id, caller)
-    if (row.state === 'running') this.#queue.cancel(row.id)
+    if (row.state === 'running') await this.#queue.cancel(row.id)
     return this.get(id, caller)
   }
 
-  delete(id: string, caller: Caller): void {
+  async delete(id: string, caller: Caller): Promise<void> {
     const row = this.#row(id, caller)
     if (row.state !== 'finished' && row.state !== 'cancelled')
       throw new DormouseError('in_use', 'The job is under way.', { hint: 'Cancel it first.' })
-    this.#deps.rows.delete(row.id)
+    await this.#log.submit({ type: 'delete', jobId: row.id })
   }
 
   requireUnused(snapshotId: string): void {
@@ -188,7 +214,7 @@ export class JobService implements Jobs, Disposable {
   }
 
   #view(row: JobRow): JobAnswer {
-    return jobView(row, this.#queue.find(row.id)?.running.size ?? 0)
+    return jobView(row, this.#deps.tasks.countRunning(row.id))
   }
 
   #row(id: string, caller: Caller): JobRow {
@@ -211,14 +237,14 @@ export class JobService implements Jobs, Disposable {
     return row
   }
 
-  #requireRoom({ keyId }: Caller, inputs: readonly string[]): void {
+  async #requireRoom({ keyId }: Caller, inputs: readonly string[]): Promise<void> {
     if (inputs.reduce((bytes, input) => bytes + input.length, 0) > INPUTS_MAX_BYTES)
       throw new DormouseError('too_large', 'The inputs are too large together.', {
         hint: 'Write them to a volume, and give their paths as inputs.',
       })
     if (this.#queue.countOf(keyId) >= LIVE_JOBS_MAX)
       throw new DormouseError('limit_reached', `This key has ${LIVE_JOBS_MAX} jobs under way.`)
-    this.#prune()
+    await this.#prune()
     if (this.#deps.rows.totalBytes() > this.#deps.maxBytes)
       throw new DormouseError('limit_reached', 'The results of jobs under way use all the space for results.')
   }
@@ -263,7 +289,7 @@ export class JobService implements Jobs, Disposable {
 
   /** Removes a job that did not start. */
   async #forget(row: JobRow): Promise<void> {
-    const { rows, sandboxes } = this.#deps
+    const { sandboxes } = this.#deps
     const { sandboxId } = row.request
     if (sandboxId !== undefined) {
       const owner = callerOf(row)
@@ -271,18 +297,18 @@ export class JobService implements Jobs, Disposable {
         if (!hasErrorCode(error, 'not_found')) throw error
       })
     }
-    rows.delete(row.id)
+    await this.#log.submit({ type: 'delete', jobId: row.id })
   }
 
   /** Deletes ended jobs that are too old, and the oldest ones while all results are too large. */
-  #prune(): void {
+  async #prune(): Promise<void> {
     const { rows, clock, keepDays, maxBytes, log } = this.#deps
     try {
       let bytes = rows.totalBytes()
       const before = clock.confirmedWallMs() - keepDays * DAY_MS
       for (const row of rows.ended()) {
         if (bytes <= maxBytes && (row.finishedAt ?? 0) >= before) continue
-        rows.delete(row.id)
+        await this.#log.submit({ type: 'delete', jobId: row.id })
         bytes -= row.bytes
       }
     } catch (err) {

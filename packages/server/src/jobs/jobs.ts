@@ -25,9 +25,9 @@ export interface Jobs {
   /** Ended tasks in the order in which they ended, and `end` once the job has. */
   events(id: string, options: ReadJobEvents, caller: Caller): AsyncIterable<JobEventAnswer>
   /** Tasks that wait never start, and those that run are stopped. Cancelling again, or too late, does nothing. */
-  cancel(id: string, caller: Caller): JobAnswer
+  cancel(id: string, caller: Caller): Promise<JobAnswer>
   /** Deletes an ended job with its results. Throws `in_use` while it is under way. */
-  delete(id: string, caller: Caller): void
+  delete(id: string, caller: Caller): Promise<void>
   /** Throws `in_use` when a job under way starts sandboxes from this snapshot. */
   requireUnused(snapshotId: string): void
 }

@@ -32,3 +32,7 @@ export const RECORD_RETRY_MS = 1_000
 export const ABANDONED_MS = 10 * 60_000
 /** How many ended tasks a reader of events gets at once. */
 export const EVENTS_PAGE = 64
+/** How long a task is left to hosts of the cluster that run fewer tasks. */
+export const OTHERS_FIRST_MS = 150
+/** How long the end of a job is left to the host that has recorded its last task. */
+export const OTHERS_FINISH_MS = 2_000

@@ -22,14 +22,8 @@ const run: TaskResultAnswer = {
 }
 
 function settled(outcome: AttemptOutcome, change: Partial<Attempt> = {}, row: Partial<JobRow> = {}) {
-  const written: { end?: TaskEnd; requeue?: Requeue } = {}
-  settle(
-    {
-      end: (_attempt, end) => Object.assign(written, { end }) === written,
-      requeue: (_attempt, requeue) => Object.assign(written, { requeue }) === written,
-    },
-    { job: { ...job, ...row }, attempt: { ...attempt, ...change }, outcome, now: 1_000 },
-  )
+  const command = settle({ job: { ...job, ...row }, attempt: { ...attempt, ...change }, outcome, now: 1_000 })
+  const written: { end?: TaskEnd; requeue?: Requeue } = command
   return written
 }
 

@@ -1,4 +1,5 @@
 import { DormouseError } from '@dormouse/contracts'
+import type { JobCommand } from './job-command.ts'
 import type { JobRow } from './job-rows.ts'
 import {
   BACKOFF_MAX_MS,
@@ -10,7 +11,7 @@ import {
 } from './limits.ts'
 import type { AttemptOutcome } from './run-attempt.ts'
 import { boundResult, failureOf, short } from './task-result.ts'
-import type { Attempt, Requeue, TaskEnd, TaskRows } from './task-rows.ts'
+import type { Attempt, Requeue, TaskEnd } from './task-rows.ts'
 
 interface Settle {
   readonly job: JobRow
@@ -19,21 +20,18 @@ interface Settle {
   readonly now: number
 }
 
-/**
- * Writes how an attempt ended: the end of its task, or its place in the queue. A second call for the same attempt
- * writes nothing.
- */
-export function settle(
-  tasks: Pick<TaskRows, 'end' | 'requeue'>,
-  { job, attempt, outcome, now }: Settle,
-): 'ended' | 'queued' {
+/** The command that records how an attempt ended: the end of its task, or its place in the queue. */
+export function settle({
+  job,
+  attempt,
+  outcome,
+  now,
+}: Settle): Extract<JobCommand, { type: 'end' | 'requeue' }> {
+  const { jobId, index, attempts } = attempt
+  const ref = { jobId, attempt: { jobId, index, attempts }, now }
   const again = job.state === 'running' ? requeueOf(job, attempt, outcome, now) : undefined
-  if (again !== undefined) {
-    tasks.requeue(attempt, again)
-    return 'queued'
-  }
-  tasks.end(attempt, endOf(job, outcome), now)
-  return 'ended'
+  if (again !== undefined) return { type: 'requeue', ...ref, requeue: again }
+  return { type: 'end', ...ref, end: endOf(job, outcome) }
 }
 
 /** Whether the next task may run in the same sandbox. */

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Database, openDatabase } from '../store/database.ts'
 import { jobMigrations } from '../store/migrations/index.ts'
 import { JobRows } from './job-rows.ts'
-import { type Attempt, TaskRows } from './task-rows.ts'
+import { type Attempt, NO_WORKER, TaskRows } from './task-rows.ts'
 
 let directory: string
 let db: Database
@@ -23,7 +23,7 @@ beforeEach(() => {
   const { inputs, ...request } = createJobSchema.parse({ code: '1', inputs: [1, 2, 3] })
   const texts = inputs.map((input) => JSON.stringify(input))
   const key = { idempotencyKey: undefined, requestHash: undefined }
-  jobs.add({ id, owner: 'a', request, inputs: texts, createdAt: 1, ...key })
+  jobs.add({ id, owner: 'a', request, inputs: texts, createdAt: 1, ...key }, NO_WORKER)
   jobs.start(id, undefined)
 })
 afterEach(() => {
@@ -43,7 +43,7 @@ const result = {
 function claim(): Attempt {
   const task = tasks.next(id, 10)
   if (task === undefined) throw new Error('no task is due')
-  return tasks.claim(task, newSandboxId(), 10)
+  return tasks.claim(task, { sandboxId: newSandboxId(), now: 10, by: NO_WORKER, isHere: true })
 }
 
 const end = (attempt: Attempt, stdout: string) =>

@@ -16,10 +16,21 @@ export interface TaskRow {
   readonly sandboxId: SandboxId | undefined
 }
 
+/** A host of a cluster by its lease. Outside a cluster: NO_WORKER. */
+export interface Worker {
+  readonly host: string
+  readonly epoch: number
+}
+
+export const NO_WORKER: Worker = { host: '', epoch: 0 }
+
 /** The attempt that runs now. */
 export interface Attempt extends TaskRow {
   readonly sandboxId: SandboxId
 }
+
+/** What identifies an attempt. */
+export type AttemptRef = Pick<Attempt, 'jobId' | 'index' | 'attempts'>
 
 /** How an attempt ended, for good. */
 export interface TaskEnd {
@@ -87,18 +98,22 @@ export class TaskRows {
   /**
    * Begins an attempt. Does not wait for the disk: after a power cut the sandbox is gone, and so is the attempt.
    */
-  claim({ jobId, index, ...task }: TaskRow, sandboxId: SandboxId, now: number): Attempt {
+  claim(
+    { jobId, index, ...task }: TaskRow,
+    { sandboxId, now, by, isHere }: { sandboxId: SandboxId; now: number; by: Worker; isHere: boolean },
+  ): Attempt {
     const attempts = task.attempts + 1
     this.#db.transactionWithoutSync(() => {
       this.#db
-        .prepare<[number, string, number, string, number]>(
-          `UPDATE job_tasks SET state = 'running', attempts = ?, sandbox_id = ?, started_at = ?, reason = NULL,
-           message = NULL WHERE job_id = ? AND idx = ? AND state = 'queued'`,
+        .prepare<[number, string, number, string, number, string, number]>(
+          `UPDATE job_tasks SET state = 'running', attempts = ?, sandbox_id = ?, started_at = ?, host = ?, epoch = ?,
+           reason = NULL, message = NULL WHERE job_id = ? AND idx = ? AND state = 'queued'`,
         )
-        .run(attempts, sandboxId, now, jobId, index)
-      this.#db
-        .prepare<[string, string]>('INSERT OR IGNORE INTO job_sandboxes (sandbox_id, job_id) VALUES (?, ?)')
-        .run(sandboxId, jobId)
+        .run(attempts, sandboxId, now, by.host, by.epoch, jobId, index)
+      if (isHere)
+        this.#db
+          .prepare<[string, string]>('INSERT OR IGNORE INTO job_sandboxes (sandbox_id, job_id) VALUES (?, ?)')
+          .run(sandboxId, jobId)
       this.#db
         .prepare<[number, string]>('UPDATE jobs SET started_at = coalesce(started_at, ?) WHERE id = ?')
         .run(now, jobId)
@@ -110,7 +125,7 @@ export class TaskRows {
    * Records the end of a task, once: false if another attempt is the current one or the task has ended. Does not wait
    * for the disk; call `sync` before a reader sees the outcome.
    */
-  end({ jobId, index, attempts }: Attempt, end: TaskEnd, now: number): boolean {
+  end({ jobId, index, attempts }: AttemptRef, end: TaskEnd, now: number): boolean {
     const result = end.result === undefined ? undefined : JSON.stringify(end.result)
     const bytes = result === undefined ? 0 : Buffer.byteLength(result)
     return this.#db.transactionWithoutSync(() => {
@@ -136,7 +151,7 @@ export class TaskRows {
   }
 
   /** Puts a task back into the queue. The same condition as for its end. */
-  requeue({ jobId, index, attempts }: Attempt, { why, dueAt, reason, message }: Requeue): boolean {
+  requeue({ jobId, index, attempts }: AttemptRef, { why, dueAt, reason, message }: Requeue): boolean {
     return this.#db.transactionWithoutSync(
       () =>
         this.#db
@@ -152,13 +167,57 @@ export class TaskRows {
     return this.#db.sync()
   }
 
-  running(jobId: JobId): TaskRow[] {
+  /** Tasks of a job that run on a host, under one of its leases. */
+  running(jobId: JobId, { host, epoch }: Worker): TaskRow[] {
     return this.#db
-      .prepare<[string], StoredRow>(
-        "SELECT * FROM job_tasks WHERE job_id = ? AND state = 'running' ORDER BY idx",
+      .prepare<[string, string, number], StoredRow>(
+        "SELECT * FROM job_tasks WHERE job_id = ? AND state = 'running' AND host = ? AND epoch = ? ORDER BY idx",
       )
-      .all(jobId)
+      .all(jobId, host, epoch)
       .map(toRow)
+  }
+
+  countRunning(jobId: JobId): number {
+    return (
+      this.#db
+        .prepare<[string], { count: number }>(
+          "SELECT count(*) AS count FROM job_tasks WHERE job_id = ? AND state = 'running'",
+        )
+        .get(jobId)?.count ?? 0
+    )
+  }
+
+  /** The attempt is the one that runs now. */
+  isCurrent({ jobId, index, attempts }: AttemptRef, host: string): boolean {
+    return (
+      this.#db
+        .prepare<SqlValue[], { idx: number }>(
+          `SELECT idx FROM job_tasks WHERE job_id = ? AND idx = ? AND attempts = ? AND host = ? AND state = 'running'`,
+        )
+        .get(jobId, index, attempts, host) !== undefined
+    )
+  }
+
+  /** Which hosts run tasks of which jobs, under which lease, and how many. Jobs that start count as one. */
+  workers(): (Worker & { jobId: JobId; count: number })[] {
+    return this.#db
+      .prepare<[], Worker & { jobId: JobId; count: number }>(
+        `SELECT job_id AS jobId, host, epoch, count(*) AS count FROM job_tasks WHERE state = 'running'
+         GROUP BY job_id, host, epoch
+         UNION ALL SELECT id, host, epoch, 1 FROM jobs WHERE state = 'starting'`,
+      )
+      .all()
+  }
+
+  /** A host continues with its attempts under a new lease. */
+  renew(jobId: JobId, { host, epoch }: Worker, newEpoch: number): boolean {
+    return (
+      this.#db
+        .prepare<SqlValue[]>(
+          "UPDATE job_tasks SET epoch = ? WHERE job_id = ? AND host = ? AND epoch = ? AND state = 'running'",
+        )
+        .run(newEpoch, jobId, host, epoch).changes > 0
+    )
   }
 
   get(jobId: JobId, index: number): TaskAnswer | undefined {

@@ -74,6 +74,8 @@ interface BurrowGate {
   readonly wasAwake: boolean
   gate: Gate | undefined
   isAttached: boolean
+  /** It must not open any more. */
+  isShut: boolean
   problem: string | undefined
 }
 
@@ -128,7 +130,7 @@ export class NetworkService implements Disposable {
     const { egress } = this.#options
     const entry: BurrowGate = {
       ...{ burrow, keeper: this.#keeperOf(sandbox), wasAwake: isAwake(sandbox) },
-      ...{ gate: undefined, isAttached: false, problem: undefined },
+      ...{ gate: undefined, isAttached: false, isShut: false, problem: undefined },
     }
     // At a rollback the earlier burrow ends when this one counts. Connections cannot move to it.
     if (this.#gates.has(sandbox.id)) this.#rollsBack.add(sandbox.id)
@@ -158,7 +160,7 @@ export class NetworkService implements Disposable {
     entry: BurrowGate,
     gate: Gate,
   ): Promise<void> {
-    if (this.#gates.get(sandbox.id) !== entry) {
+    if (this.#gates.get(sandbox.id) !== entry || entry.isShut) {
       gate.close()
       closeSync(gate.tcp)
       closeSync(gate.dns)
@@ -281,6 +283,7 @@ export class NetworkService implements Disposable {
     const entry = this.#gates.get(id)
     if (entry === undefined) return
     entry.gate?.close()
+    entry.isShut = true
     entry.isAttached = false
     entry.problem = NOT_OPENED
     this.#detach(id)

@@ -73,11 +73,16 @@ export class JournalSpace {
     if (count % PRUNE_EVERY !== 0 && !isOver) return
     const before = now() - keepMs
     const finished = this.#options.journal.finished(id).filter((run) => !this.#leaving.has(run.id))
-    finished.forEach((run, index) => {
+    const removed = finished.filter((run, index) => {
       const isOld = run.finishedAt < before || index < finished.length - keepRuns
       // Many small runs can exceed the bound as well. The newest run stays: its caller may be about to read it.
       const isTooMuch = this.bytesOf(id) > this.#limitOf(id) && index < finished.length - 1
-      if (isOld || isTooMuch) this.#remove(id, run)
+      if (isOld || isTooMuch) this.#leave(id, run, run.bytes)
+      return isOld || isTooMuch
+    })
+    if (removed.length === 0) return
+    this.#options.upkeep.removeRuns(removed, () => {
+      for (const run of removed) this.#leaving.delete(run.id)
     })
   }
 
@@ -86,11 +91,6 @@ export class JournalSpace {
     this.#used.delete(id)
     this.#ended.delete(id)
     this.#options.upkeep.removeSandbox(id)
-  }
-
-  #remove(id: SandboxId, run: { id: number; bytes: number }): void {
-    this.#leave(id, run, run.bytes)
-    this.#options.upkeep.removeRun(run, () => this.#leaving.delete(run.id))
   }
 
   #strip(id: SandboxId, wantedBytes: number): void {

@@ -6,6 +6,7 @@ import { truncation } from './bound-event.ts'
 import {
   DELETED_AT_ONCE_BYTES,
   DELETED_AT_ONCE_EVENTS,
+  DELETED_AT_ONCE_RUNS,
   EVENT_OVERHEAD_BYTES,
   FREE_PAGES,
   RETURNED_AT_ONCE_PAGES,
@@ -63,7 +64,7 @@ export class JournalUpkeep implements AsyncDisposable {
       'SELECT max(seq) AS seq FROM events WHERE run = ?',
     )
     this.#runs = db.prepare<[string], StoredRun>(
-      'SELECT id, bytes FROM runs WHERE sandbox_id = ? ORDER BY id LIMIT 64',
+      `SELECT id, bytes FROM runs WHERE sandbox_id = ? ORDER BY id LIMIT ${DELETED_AT_ONCE_RUNS}`,
     )
   }
 
@@ -72,9 +73,15 @@ export class JournalUpkeep implements AsyncDisposable {
     this.#then(() => this.#strip(run.id), onDone)
   }
 
-  /** Deletes a finished run. */
-  removeRun(run: StoredRun, onDone: () => void): void {
-    this.#then(() => this.#remove([run]), onDone)
+  /**
+   * Deletes finished runs, several in one transaction: after each transaction of the other thread the event loop reads
+   * the pages that it needs for its next run again.
+   */
+  removeRuns(runs: readonly StoredRun[], onDone: () => void): void {
+    this.#then(async () => {
+      for (let at = 0; at < runs.length; at += DELETED_AT_ONCE_RUNS)
+        await this.#remove(runs.slice(at, at + DELETED_AT_ONCE_RUNS))
+    }, onDone)
   }
 
   removeSandbox(id: SandboxId): void {

@@ -47,6 +47,7 @@ export const FORKED_MAX_BYTES = 256 * KIB
 /** How much is deleted in one transaction. */
 export const DELETED_AT_ONCE_BYTES = MIB
 export const DELETED_AT_ONCE_EVENTS = 16
+export const DELETED_AT_ONCE_RUNS = 64
 /** Free pages that are kept for the next runs, and how many are returned in one transaction. */
 export const FREE_PAGES = 1_024
 export const RETURNED_AT_ONCE_PAGES = 128

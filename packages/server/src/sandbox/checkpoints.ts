@@ -57,7 +57,11 @@ export class Checkpoints {
       if (!this.#isQuiet && !this.#isOverdue) return
       const signal = AbortSignal.timeout(LOCK_WAIT_MS)
       const pauseMs = await this.#sandbox
-        .exclusive(() => checkpoint(this.#sandbox), signal)
+        .exclusive(async () => {
+          // A request may have come while this waited for the lock.
+          if (this.#sandbox.work.hasConnection && !this.#isOverdue) return undefined
+          return checkpoint(this.#sandbox)
+        }, signal)
         .catch((error: unknown) => {
           throw hasErrorCode(error, 'cancelled') && signal.aborted ? callLasts() : error
         })

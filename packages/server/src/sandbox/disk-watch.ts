@@ -30,7 +30,6 @@ const WRITER_SHARE = 0.25
 const REFUSALS_MAX = 3
 
 interface WriteRate {
-  readonly burrow: Burrow
   readonly at: number
   readonly bytes: number
   readonly bytesPerSecond: number
@@ -46,7 +45,8 @@ export class DiskWatch implements Disposable {
   readonly listener: SandboxListener = { awake: (row, { burrow }) => showDisk(burrow, row.limits) }
   readonly #options: DiskWatchOptions
   readonly #measuring: DiskMeasuring
-  readonly #rates = new WeakMap<Sandbox, WriteRate>()
+  /** By burrow: a sleeping sandbox must not hold its last one in memory. */
+  readonly #rates = new WeakMap<Burrow, WriteRate>()
   readonly #stopping = new Set<Sandbox>()
   readonly #refusals = new WeakMap<Burrow, number>()
   #isInRound = false
@@ -65,7 +65,7 @@ export class DiskWatch implements Disposable {
     if (this.#isInRound) return
     this.#isInRound = true
     try {
-      const running = [...this.#options.sandboxes.all()].filter(
+      const running = [...this.#options.sandboxes.awake()].filter(
         (sandbox) => runningBurrow(sandbox) !== undefined,
       )
       await Promise.all(running.map((sandbox) => this.#readRate(sandbox)))
@@ -79,7 +79,7 @@ export class DiskWatch implements Disposable {
 
   /** A volume is over its limit: puts sandboxes that can write to it to standby. */
   stopWritersOf(id: VolumeId): void {
-    for (const sandbox of this.#options.sandboxes.all()) {
+    for (const sandbox of this.#options.sandboxes.awake()) {
       const canWrite = sandbox.row.volumes.some(({ volumeId, readOnly }) => volumeId === id && !readOnly)
       if (canWrite && runningBurrow(sandbox) !== undefined) void this.#stop(sandbox)
     }
@@ -88,14 +88,15 @@ export class DiskWatch implements Disposable {
   /** The kernel counts bytes written by processes. Reading that is cheap, and shows whom to measure first. */
   async #readRate(sandbox: Sandbox): Promise<void> {
     const burrow = runningBurrow(sandbox)
-    const before = this.#rates.get(sandbox)
+    if (burrow === undefined) return
+    const before = this.#rates.get(burrow)
     // A burrow that ended meanwhile writes nothing.
-    const bytes = await burrow?.writtenSoFar().catch(() => undefined)
-    if (burrow === undefined || bytes === undefined) return
+    const bytes = await burrow.writtenSoFar().catch(() => undefined)
+    if (bytes === undefined) return
     const at = performance.now()
-    const seconds = before?.burrow === burrow ? (at - before.at) / 1_000 : 0
+    const seconds = before === undefined ? 0 : (at - before.at) / 1_000
     const bytesPerSecond = seconds > 0 ? Math.max(0, (bytes - (before?.bytes ?? 0)) / seconds) : 0
-    this.#rates.set(sandbox, { burrow, at, bytes, bytesPerSecond })
+    this.#rates.set(burrow, { at, bytes, bytesPerSecond })
   }
 
   #treeOf(sandbox: Sandbox): MeasuredTree {
@@ -105,7 +106,7 @@ export class DiskWatch implements Disposable {
     return {
       // Another burrow has another tree.
       key: burrow,
-      bytesPerSecond: this.#rates.get(sandbox)?.bytesPerSecond ?? 0,
+      bytesPerSecond: this.#rateOf(burrow),
       limits: { bytes, files },
       begin: () => engine.measureWritten(burrow as Burrow, { bytes, files }),
       found: async (written) => {
@@ -144,8 +145,12 @@ export class DiskWatch implements Disposable {
   #speedOf(sandbox: Sandbox, kind: 'bytes' | 'files'): number {
     const growth = this.#measuring.growthOf(runningBurrow(sandbox))
     if (kind === 'files') return growth.filesPerSecond / WRITER_FILES_PER_SECOND
-    const rate = this.#rates.get(sandbox)?.bytesPerSecond ?? 0
+    const rate = this.#rateOf(runningBurrow(sandbox))
     return Math.max(rate, growth.bytesPerSecond) / WRITER_BYTES_PER_SECOND
+  }
+
+  #rateOf(burrow: Burrow | undefined): number {
+    return (burrow && this.#rates.get(burrow)?.bytesPerSecond) ?? 0
   }
 
   /** `use`: what is over the limits of the sandbox. Undefined: it is stopped to protect the host. */

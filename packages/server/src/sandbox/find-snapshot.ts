@@ -14,15 +14,17 @@ export interface SnapshotScope {
  * whose it is. A sandbox that was deleted is still known by its id.
  */
 export function findSnapshot(
-  { snapshots, sandboxes }: Pick<SandboxDependencies, 'snapshots' | 'sandboxes'>,
+  { snapshots, sandboxes, elsewhere }: Pick<SandboxDependencies, 'snapshots' | 'sandboxes' | 'elsewhere'>,
   ref: string,
   { owner, sandboxId }: SnapshotScope,
 ): SnapshotRow | undefined {
-  if (isSnapshotId(ref)) return snapshots.get(ref)
+  const named = (of: SandboxId, name: string) =>
+    snapshots.findNamed(of, name) ?? elsewhere?.findNamed(of, name)
+  if (isSnapshotId(ref)) return snapshots.get(ref) ?? elsewhere?.find(ref)
   const [first = '', second] = ref.split('/')
-  if (second === undefined) return sandboxId && snapshots.findNamed(sandboxId, first)
+  if (second === undefined) return sandboxId && named(sandboxId, first)
   const of = isSandboxId(first) ? first : sandboxes.findNamed(first, owner)?.id
-  return of && snapshots.findNamed(of, second)
+  return of && named(of, second)
 }
 
 export function noSuchSnapshot(ref: string): DormouseError {

@@ -27,14 +27,17 @@ export class FrozenMemory {
    * `missingBytes` more memory becomes free. A sandbox counts from the round after its measurement.
    */
   excess(sandboxes: Iterable<Sandbox>, missingBytes: number): readonly Sandbox[] {
+    let heldBytes = 0
+    for (const sandbox of sandboxes) heldBytes += this.#bytesOf(sandbox) ?? 0
+    let excessBytes = Math.max(heldBytes - this.#budgetBytes, missingBytes)
+    // Almost always. A thousand of them are not sorted twice a second.
+    if (excessBytes <= 0) return []
     const frozen = [...sandboxes]
       .flatMap((sandbox) => {
         const bytes = this.#bytesOf(sandbox)
         return bytes === undefined ? [] : [{ sandbox, bytes }]
       })
       .sort((one, other) => one.sandbox.row.lastActiveAt - other.sandbox.row.lastActiveAt)
-    const heldBytes = frozen.reduce((sum, { bytes }) => sum + bytes, 0)
-    let excessBytes = Math.max(heldBytes - this.#budgetBytes, missingBytes)
     const excess: Sandbox[] = []
     for (const { sandbox, bytes } of frozen) {
       if (excessBytes <= 0) break

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ServerClock } from '../clock/server-clock.ts'
 import type { Log } from '../log.ts'
+import { Agenda } from './agenda.ts'
 import type { DiskWatch } from './disk-watch.ts'
 import type { FrozenMemory } from './frozen-memory.ts'
 import type { Sandbox } from './sandbox.ts'
@@ -32,7 +33,8 @@ const BUSY_CPU_SHARE = 0.02
 
 /**
  * Puts idle sandboxes to standby, frozen ones on disk, wakes those whose timers are due, takes checkpoints, and deletes
- * expired ones or puts them to standby. Checks all of them twice a second.
+ * expired ones or puts them to standby. Checks those that are awake twice a second, and those that sleep when something
+ * is due.
  */
 export class IdleWatch implements Disposable {
   readonly #options: IdleWatchOptions
@@ -41,11 +43,13 @@ export class IdleWatch implements Disposable {
   /** Sandboxes that this watch is acting on. */
   readonly #acting = new Set<Sandbox>()
   readonly #timers = new TimerWakes()
+  readonly #agenda: Agenda
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
   constructor(options: IdleWatchOptions) {
     this.#options = options
+    this.#agenda = new Agenda(options.clock)
     this.#scheduleRound()
   }
 
@@ -71,15 +75,27 @@ export class IdleWatch implements Disposable {
     clock.look()
     void disk.round().catch((error: unknown) => log.error({ err: error }, 'a round of the disk watch failed'))
     const missingBytes = lowMemoryBytes - (await freeMemoryBytes())
-    const running = [...sandboxes.all()].filter(({ row }) => row.state === 'running')
+    const running = [...sandboxes.awake()].filter(({ row }) => row.state === 'running')
     for (let at = 0; at < running.length; at += SAMPLED_AT_ONCE) {
       await Promise.all(running.slice(at, at + SAMPLED_AT_ONCE).map((sandbox) => this.#sample(sandbox)))
       await nextTurn()
     }
     for (const sandbox of this.#cpuWork.keys()) if (sandbox.row.state !== 'running') this.#endCpuWork(sandbox)
-    for (const sandbox of sandboxes.all())
-      if (!hasNothingDue(sandbox)) this.#decide(sandbox, missingBytes > 0)
-    for (const sandbox of frozenMemory.excess(sandboxes.all(), missingBytes)) this.#store(sandbox, 'memory')
+    for (const sandbox of [...sandboxes.awake()]) this.#decide(sandbox, missingBytes > 0)
+    this.#lookAtSleeping(missingBytes > 0)
+    for (const sandbox of frozenMemory.excess(sandboxes.frozen(), missingBytes))
+      this.#store(sandbox, 'memory')
+  }
+
+  #lookAtSleeping(isMemoryLow: boolean): void {
+    const { sandboxes } = this.#options
+    for (const sandbox of sandboxes.takeChanged())
+      if (sandboxes.find(sandbox.id) === sandbox) this.#agenda.put(sandbox)
+      else this.#agenda.remove(sandbox)
+    for (const sandbox of this.#agenda.takeDue()) {
+      this.#decide(sandbox, isMemoryLow)
+      this.#agenda.put(sandbox)
+    }
   }
 
   #decide(sandbox: Sandbox, isMemoryLow: boolean): void {
@@ -142,13 +158,6 @@ export class IdleWatch implements Disposable {
     this.#cpuWork.get(sandbox)?.[Symbol.dispose]()
     this.#cpuWork.delete(sandbox)
   }
-}
-
-/** There may be ten thousand of these: it sleeps on disk, and only a caller can change that. */
-function hasNothingDue({ row, pendingWrites, checkpoints }: Sandbox): boolean {
-  const wakes = row.wakesAt !== undefined || checkpoints.untilReturn !== undefined
-  const hasDates = row.expires !== undefined || row.ephemeral || wakes
-  return row.state === 'standby' && row.tier === 'stored' && !hasDates && pendingWrites.isEmpty
 }
 
 /** Background processes count as use. They keep a sandbox that expires when idle. */

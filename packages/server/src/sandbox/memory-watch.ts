@@ -70,10 +70,18 @@ export class MemoryWatch {
     this.#isWaiting = false
     this.#warnedAtBytes = undefined
     this.#entries = 0
+    void burrow.ended.then(() => this.#leave(burrow))
     if (!isAdopted) return
     // A burrow that ended meanwhile has no cgroup to read.
     const usage = await burrow.usage().catch(() => undefined)
     if (usage !== undefined && this.#burrow === burrow) this.#kills = Math.max(this.#kills, usage.oomKills)
+  }
+
+  /** A sleeping sandbox must not hold its last burrow in memory, with the connection to its agent. */
+  #leave(burrow: Burrow): void {
+    if (this.#burrow !== burrow) return
+    this.#burrow = undefined
+    this.#isWaiting = false
   }
 
   /** Called with every sample of a running sandbox. */

@@ -17,10 +17,12 @@ const RETRY_MS = 5_000
 export class PendingWrites {
   readonly #writes: PendingWrite[] = []
   readonly #clock: Pick<ServerClock, 'monotonicMs'>
+  readonly #onAdd: () => void
   #retryAt = 0
 
-  constructor(clock: Pick<ServerClock, 'monotonicMs'>) {
+  constructor(clock: Pick<ServerClock, 'monotonicMs'>, onAdd: () => void) {
     this.#clock = clock
+    this.#onAdd = onAdd
   }
 
   get isEmpty(): boolean {
@@ -39,6 +41,7 @@ export class PendingWrites {
   add(write: PendingWrite): void {
     this.#writes.push(write)
     this.#retryAt = this.#clock.monotonicMs() + RETRY_MS
+    this.#onAdd()
   }
 
   /** Throws what the first failing write throws; it and those after it stay pending. */

@@ -15,15 +15,6 @@ export function requireIsolation(
     throw unsupported(isolation, 'atMemoryLimit', 'be paused at the memory limit')
 }
 
-/** Templates that sandboxes build are snapshots of processes. */
-export function refuseBuiltTemplate(isolation: Isolation, template: string): DormouseError {
-  return new DormouseError(
-    'isolation_unsupported',
-    `The template "${template}" was built in a sandbox, and starts with isolation "process" only.`,
-    { details: { field: 'template', isolation } },
-  )
-}
-
 function unsupported(isolation: Isolation, field: string, what: string): DormouseError {
   return new DormouseError(
     'isolation_unsupported',

@@ -1,4 +1,4 @@
-import type { Isolation, SandboxId, SnapshotId } from '@dormouse/contracts'
+import type { DormouseError, Isolation, SandboxId, SnapshotId } from '@dormouse/contracts'
 import type { Engine } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import type { ServerClock } from '../clock/server-clock.ts'
@@ -14,11 +14,13 @@ import type { MountedVolume, SandboxRow, SandboxRows, VolumeMount } from '../sto
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { VariableRows } from '../store/variable-rows.ts'
 import type { TemplateSnapshots } from '../templates/template-catalog.ts'
+import type { ForkSpread } from './fork-spread.ts'
 import type { MemorySampler } from './memory-sampler.ts'
 import type { OwnerQuotas } from './owner-quotas.ts'
 import type { Ownership } from './ownership.ts'
 import type { SandboxListener } from './sandbox-listener.ts'
 import type { Sandboxes } from './sandboxes.ts'
+import type { SnapshotsElsewhere } from './snapshots-elsewhere.ts'
 import type { StartLimiter } from './start-limiter.ts'
 
 /** What every sandbox works with. */
@@ -29,6 +31,9 @@ export interface SandboxDependencies {
   readonly db: Database
   readonly rows: SandboxRows
   readonly snapshots: SnapshotRows
+  /** Snapshots of other hosts of the cluster. Set when this host has joined. */
+  elsewhere?: SnapshotsElsewhere | undefined
+  spread?: ForkSpread | undefined
   readonly variables: VariableRows
   readonly lineage: LineageRows
   readonly intents: IntentRows
@@ -66,6 +71,8 @@ export interface SandboxDependencies {
   readonly templates: {
     /** The snapshots that sandboxes of a template start from; undefined for templates of the host. */
     snapshotsOf(name: string, owner: string): TemplateSnapshots | undefined
+    /** Why a template cannot be used although there is one of this name. */
+    notReady(name: string, owner: string): DormouseError | undefined
     /** Fetches a snapshot that another host of the cluster has built. */
     readonly bring?: ((id: SnapshotId, row: Pick<SandboxRow, 'owner'>) => Promise<void>) | undefined
   }

@@ -11,7 +11,7 @@ export interface SandboxListener {
   forked?(parent: SandboxRow, child: SandboxRow): void
   deleted?(row: SandboxRow): void
   /** Its row was written. */
-  changed?(row: SandboxRow): void
+  changed?(row: SandboxRow, before: SandboxRow): void
   /** Its processes ended, and no caller asked for that. May be called more than once. */
   lost?(row: SandboxRow): void
   /** It was saved at its memory limit. It does not wake before the limit is raised; calls get this error. */

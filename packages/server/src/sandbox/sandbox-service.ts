@@ -1,6 +1,7 @@
 import { type BurrowLimits, DormouseError, type SnapshotId } from '@dormouse/contracts'
 import type { SandboxAnswer, SnapshotAnswer } from '@dormouse/contracts/http'
 import type { Caller } from '../access/caller.ts'
+import { cursorOf, positionOf } from '../store/cursor.ts'
 import type { Page } from '../store/page.ts'
 import type { CreateSandbox, SandboxOrigin, SandboxQuery } from '../store/sandbox-rows.ts'
 import type { SnapshotRow } from '../store/snapshot-rows.ts'
@@ -36,6 +37,8 @@ export interface SandboxCalls {
   getSnapshot(ref: string, caller: Caller): SnapshotAnswer
   /** The limits that the sandbox had when the snapshot was taken. */
   limitsOfSnapshot(ref: string, caller: Caller): Promise<BurrowLimits>
+  /** Fetches a snapshot that another host of the cluster has. */
+  bringSnapshot(id: string): Promise<void>
   /** Reads all of the snapshot and wakes nothing. Throws `snapshot_unusable` when it could not be restored here. */
   verifySnapshot(ref: string, caller: Caller): Promise<SnapshotId>
   deleteSnapshot(ref: string, caller: Caller): Promise<void>
@@ -98,9 +101,10 @@ export class SandboxService implements SandboxCalls {
     query: { sandboxId?: string; limit: number; cursor?: string },
     caller: Caller,
   ): Page<SnapshotAnswer> {
-    const { snapshots } = this.deps
-    const { items, nextCursor } = snapshots.list(query, caller.isAdmin ? undefined : caller.keyId)
-    return { items: items.map((row) => snapshotView(this.deps, row)), nextCursor }
+    const { snapshots, elsewhere } = this.deps
+    const owner = caller.isAdmin ? undefined : caller.keyId
+    const page = withOthers(snapshots.list(query, owner), elsewhere?.list(query, owner) ?? [], query)
+    return { ...page, items: page.items.map((row) => snapshotView(this.deps, row)) }
   }
 
   getSnapshot(ref: string, caller: Caller): SnapshotAnswer {
@@ -108,19 +112,27 @@ export class SandboxService implements SandboxCalls {
   }
 
   async limitsOfSnapshot(ref: string, caller: Caller): Promise<BurrowLimits> {
-    const { limits } = await this.deps.engine.getSnapshot(this.#snapshot(ref, caller).id)
-    return limits
+    const { id } = this.#snapshot(ref, caller)
+    await this.deps.elsewhere?.bring(id)
+    return (await this.deps.engine.getSnapshot(id)).limits
+  }
+
+  async bringSnapshot(id: string): Promise<void> {
+    await this.deps.elsewhere?.bring(id as SnapshotId)
   }
 
   async verifySnapshot(ref: string, caller: Caller): Promise<SnapshotId> {
     const row = this.#snapshot(ref, caller)
+    await this.deps.elsewhere?.bring(row.id)
     await this.#checks.check(row)
     return row.id
   }
 
   async deleteSnapshot(ref: string, caller: Caller): Promise<void> {
-    const { snapshots, engine } = this.deps
+    const { snapshots, engine, elsewhere } = this.deps
     const row = this.#snapshot(ref, caller)
+    if (row.isKept) await elsewhere?.release(row.id)
+    if (snapshots.get(row.id) === undefined) return
     if (snapshots.isHead(row.id) || snapshots.isTemplate(row.id)) {
       if (!row.isKept)
         throw new DormouseError('in_use', 'A sandbox or a template needs this snapshot.', {
@@ -144,4 +156,22 @@ export class SandboxService implements SandboxCalls {
 
 function mayUse(caller: Caller, owner: string): boolean {
   return caller.isAdmin || caller.keyId === owner
+}
+
+/** Adds snapshots of other hosts to a page of this host's. Newest first. */
+function withOthers(
+  page: Page<SnapshotRow>,
+  others: readonly SnapshotRow[],
+  { limit, cursor }: { limit: number; cursor?: string },
+): Page<SnapshotRow> {
+  if (others.length === 0) return page
+  const before = cursor === undefined ? undefined : positionOf(cursor)
+  const isBefore = ({ createdAt, id }: SnapshotRow) =>
+    before === undefined || createdAt < before[0] || (createdAt === before[0] && id < before[1])
+  const all = [...page.items, ...others.filter(isBefore)]
+  all.sort((a, b) => b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1))
+  const items = all.slice(0, limit)
+  const last = items.at(-1)
+  const hasMore = all.length > limit || page.nextCursor !== undefined
+  return { items, nextCursor: hasMore && last !== undefined ? cursorOf(last.createdAt, last.id) : undefined }
 }

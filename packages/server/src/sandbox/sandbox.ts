@@ -32,7 +32,8 @@ import { changedRow, lastState, type NewBurrow, type StateChange, writeChange } 
 import { type PolicyChange, update } from './transitions/change.ts'
 import { continueAfter } from './transitions/continue-after.ts'
 import { finish } from './transitions/finish.ts'
-import { type Fork, fork } from './transitions/fork.ts'
+import type { Fork } from './transitions/fork.ts'
+import { forkPlaced } from './transitions/fork-placed.ts'
 import { recordLoss } from './transitions/lose.ts'
 import { promote } from './transitions/promote.ts'
 import { deleteSandbox, deleteSandboxSoon } from './transitions/remove.ts'
@@ -92,7 +93,7 @@ export class Sandbox {
     this.#meter = new UsageMeter(clock, deps.listeners)
     const maxBackgroundMs = () => this.#row.maxBackgroundMs
     this.work = new ActiveWork({ lastActive: at(row.lastActiveAt), clock, maxBackgroundMs })
-    this.pendingWrites = new PendingWrites(clock)
+    this.pendingWrites = new PendingWrites(clock, () => deps.sandboxes.changed(this))
   }
 
   get id(): SandboxId {
@@ -223,8 +224,7 @@ export class Sandbox {
 
   async fork(request: Fork): Promise<readonly SandboxAnswer[]> {
     using _work = this.work.begin('call', 'fork')
-    const children = await this.exclusive(() => fork(this, request), request.signal)
-    return children.map((child) => child.view())
+    return await forkPlaced(this, request)
   }
 
   async snapshot(options: { name: string | undefined; kind: 'full' | 'files' }): Promise<SnapshotAnswer> {
@@ -335,14 +335,14 @@ export class Sandbox {
     const row = changedRow(before, { lastActiveAt: this.work.lastActiveAt, burrow: burrow?.id, ...fields })
     writeChange(this.deps, { row, before, change })
     this.#row = row
-    if (row.name !== before.name) this.deps.sandboxes.rename(this, before.name)
+    this.deps.sandboxes.changed(this, before)
     if (newBurrow === null) this.leaveBurrow()
     else if (newBurrow !== undefined) this.enterBurrow(newBurrow)
     // Most burrows have ended by now. Ending one again does nothing.
     if (left !== undefined && left !== this.#burrow && !this.unsavedBurrows.has(left))
       inBackground(this.deps, endBurrow(this.deps, left))
     for (const listener of this.deps.listeners) {
-      listener.changed?.(row)
+      listener.changed?.(row, before)
       if (entry !== undefined) listener.recorded?.(row, entry)
     }
   }

@@ -23,12 +23,12 @@ test('finds sandboxes by id, and by name among those of one owner', () => {
   expect([...sandboxes.all()]).toEqual([his, unnamed])
 })
 
-test('a renamed sandbox is found by its new name only', () => {
+test.each(['old', undefined])('a renamed sandbox is found by its new name only: %s before', (name) => {
   const sandboxes = new Sandboxes()
-  const one = sandbox('old')
+  const one = sandbox(name)
   sandboxes.add(one)
   Object.assign(one.row, { name: 'new' })
-  sandboxes.rename(one, 'old')
+  sandboxes.changed(one, { name })
   expect(sandboxes.findNamed('old', 'ada')).toBeUndefined()
   expect(sandboxes.findNamed('new', 'ada')).toBe(one)
 })

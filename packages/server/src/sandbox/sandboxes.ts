@@ -1,13 +1,33 @@
+import type { SandboxRow } from '../store/sandbox-rows.ts'
 import type { Sandbox } from './sandbox.ts'
 
 /** Every sandbox of this server, by id and by the name that its owner gave it. */
 export class Sandboxes {
   readonly #byId = new Map<string, Sandbox>()
   readonly #byName = new Map<string, Sandbox>()
+  readonly #awake = new Set<Sandbox>()
+  readonly #frozen = new Set<Sandbox>()
+  #changed = new Set<Sandbox>()
 
   /** In no order. */
   all(): Iterable<Sandbox> {
     return this.#byId.values()
+  }
+
+  /** Those that do not sleep: they run, or change between two states. */
+  awake(): Iterable<Sandbox> {
+    return this.#awake
+  }
+
+  frozen(): Iterable<Sandbox> {
+    return this.#frozen
+  }
+
+  /** Those that were added, removed or written since the last call. Few of many: most sandboxes sleep. */
+  takeChanged(): Iterable<Sandbox> {
+    const changed = this.#changed
+    this.#changed = new Set()
+    return changed
   }
 
   find(id: string): Sandbox | undefined {
@@ -23,18 +43,34 @@ export class Sandboxes {
   add(sandbox: Sandbox): void {
     this.#byId.set(sandbox.id, sandbox)
     this.#addName(sandbox)
+    this.#sort(sandbox)
   }
 
   remove(sandbox: Sandbox): void {
     this.#byId.delete(sandbox.id)
     this.#removeName(sandbox, sandbox.row.name)
+    this.#awake.delete(sandbox)
+    this.#frozen.delete(sandbox)
+    this.#changed.add(sandbox)
   }
 
-  /** The row of a sandbox has another name than before. */
-  rename(sandbox: Sandbox, before: string | undefined): void {
+  /** Its row was written, or could not be written. `before`: the row until then. */
+  changed(sandbox: Sandbox, before: Pick<SandboxRow, 'name'> = sandbox.row): void {
     if (this.#byId.get(sandbox.id) !== sandbox) return
-    this.#removeName(sandbox, before)
-    this.#addName(sandbox)
+    if (before.name !== sandbox.row.name) {
+      this.#removeName(sandbox, before.name)
+      this.#addName(sandbox)
+    }
+    this.#sort(sandbox)
+  }
+
+  #sort(sandbox: Sandbox): void {
+    const { state, tier } = sandbox.row
+    if (state === 'standby') this.#awake.delete(sandbox)
+    else this.#awake.add(sandbox)
+    if (tier === 'frozen') this.#frozen.add(sandbox)
+    else this.#frozen.delete(sandbox)
+    this.#changed.add(sandbox)
   }
 
   #addName(sandbox: Sandbox): void {

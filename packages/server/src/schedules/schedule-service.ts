@@ -53,8 +53,10 @@ export interface ScheduleDependencies extends ActionServices {
 export interface ScheduleCluster {
   /** False: the host of its sandbox or service fires it. */
   mayFire(row: ScheduleRow): boolean
-  /** True on exactly one host. */
-  claim(firing: Pick<Firing, 'scheduleId' | 'at'>): Promise<boolean>
+  /** `mine` on exactly one host. `lost`: the host that has claimed it is lost, and no other may fire it. */
+  claim(row: ScheduleRow, at: number): Promise<'mine' | 'taken' | 'lost'>
+  /** True when this host must finish a firing that a lost host has begun. */
+  takeLost(firing: Pick<Firing, 'scheduleId' | 'at'>): Promise<boolean>
   /** Whether this host has claimed it, or no host. */
   isMine(firing: Pick<Firing, 'scheduleId' | 'at'>): Promise<boolean>
   /** Brings the sandbox of a lost host here. */
@@ -70,6 +72,7 @@ export class ScheduleService implements Schedules, Disposable {
   #lastLookMs = Number.POSITIVE_INFINITY
   /** Schedules whose firing is being claimed. */
   readonly #claiming = new Set<string>()
+  #isResuming = false
   /** Undefined outside a cluster. */
   #cluster: ScheduleCluster | undefined
 
@@ -111,6 +114,7 @@ export class ScheduleService implements Schedules, Disposable {
         const due = dueNow(cronTimes(row.cron, row.timezone), row.nextAt ?? now, now, row.missed)
         this.#fire(row, due)
       }
+      if (this.#cluster !== undefined) void this.#resumeLost(this.#cluster)
     } catch (err) {
       // On a full disk nothing fires before it can be recorded.
       log.warn({ err }, 'schedules could not be looked at')
@@ -131,13 +135,28 @@ export class ScheduleService implements Schedules, Disposable {
     if (this.#claiming.has(row.id) || !cluster.mayFire(row)) return
     this.#claiming.add(row.id)
     void cluster
-      .claim({ scheduleId: row.id, at: due.fireAt })
-      .then((isMine) => {
-        if (isMine) record()
-        else rows.fire(row.id, { ...due, fireAt: undefined })
+      .claim(row, due.fireAt)
+      .then((whose) => {
+        if (whose === 'mine') record()
+        else if (whose === 'lost') rows.fire(row.id, { ...due, fireAt: undefined })
+        // Else the record of the host that fires it comes, with the next time. Until then its host may be lost.
       })
       .catch((err: unknown) => log.warn({ err, schedule: row.name }, 'a firing could not be claimed yet'))
       .finally(() => this.#claiming.delete(row.id))
+  }
+
+  /** Finishes what lost hosts have begun. */
+  async #resumeLost(cluster: ScheduleCluster): Promise<void> {
+    const { rows, log } = this.#deps
+    if (this.#isResuming) return
+    this.#isResuming = true
+    try {
+      for (const firing of rows.open()) if (await cluster.takeLost(firing)) await this.#resume(firing)
+    } catch (err) {
+      log.warn({ err }, 'firings of a lost host are not finished yet')
+    } finally {
+      this.#isResuming = false
+    }
   }
 
   /** Finishes what an earlier server began. */

@@ -4,6 +4,8 @@ import { DormouseError } from '@dormouse/contracts'
 import { type CertificateAndKey, makeAuthority } from '@dormouse/egress'
 import { writePrivateFile } from '../data-directory/write-private-file.ts'
 
+export const EDGE_FILE = 'edge.pem'
+
 /** Renewed when less than this is left. Sandboxes get the new certificate when they wake. */
 const RENEW_BEFORE_MS = 365 * 24 * 3600 * 1000
 
@@ -13,7 +15,7 @@ const RENEW_BEFORE_MS = 365 * 24 * 3600 * 1000
  */
 export function openAuthority(path: string, now: Date = new Date()): CertificateAndKey {
   const found = find(path)
-  if (found !== undefined && validUntil(found) - now.getTime() > RENEW_BEFORE_MS) return found
+  if (found !== undefined && isLasting(found.certificate, now)) return found
   const made = makeAuthority(now)
   writePrivateFile(path, `${made.key}${made.certificate}`)
   return made
@@ -43,6 +45,7 @@ function find(path: string): CertificateAndKey | undefined {
   }
 }
 
-function validUntil({ certificate }: CertificateAndKey): number {
-  return Date.parse(new X509Certificate(certificate).validTo)
+/** Whether a certificate, PEM, need not be renewed yet. */
+export function isLasting(certificate: string, now: Date = new Date()): boolean {
+  return Date.parse(new X509Certificate(certificate).validTo) - now.getTime() > RENEW_BEFORE_MS
 }

@@ -17,6 +17,18 @@ export class LineageRows {
     return this.#parent.get(sandboxId)?.forked_from
   }
 
+  /** What it was forked from, and that in turn. Nearest first. */
+  ancestorsOf(sandboxId: SandboxId): SandboxId[] {
+    const ancestors: SandboxId[] = []
+    for (
+      let at = this.parentOf(sandboxId);
+      at !== undefined && !ancestors.includes(at);
+      at = this.parentOf(at)
+    )
+      ancestors.push(at)
+    return ancestors
+  }
+
   put(sandboxId: SandboxId, forkedFrom: SandboxId): void {
     this.#db
       .prepare<[string, string]>('INSERT OR REPLACE INTO lineage (sandbox_id, forked_from) VALUES (?, ?)')

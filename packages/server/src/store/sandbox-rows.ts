@@ -13,6 +13,7 @@ import type { z } from 'zod'
 import type { Database } from './database.ts'
 import { newestPage } from './newest-page.ts'
 import type { Page } from './page.ts'
+import { SharedValues } from './shared-values.ts'
 import { isUniqueViolation } from './sqlite-error.ts'
 
 export type Tier = NonNullable<SandboxAnswer['tier']>
@@ -179,6 +180,12 @@ const JSON_FIELDS: ReadonlySet<string> = new Set([
   'secrets',
 ])
 
+/** Thousands of rows have the same text in these. */
+const SHARED_FIELDS: ReadonlySet<string> = new Set([
+  ...['owner', 'template', 'isolation', 'state', 'tier', 'forkedFrom', 'atMemoryLimit'],
+])
+const SHARED_VALUES = new SharedValues()
+
 const BOOLEAN_FIELDS: ReadonlySet<string> = new Set(['ephemeral', 'wakeOnTimer'])
 
 /** A key of the metadata, and its value. */
@@ -261,7 +268,8 @@ function toRow(stored: StoredRow): SandboxRow {
   for (const [field, column] of COLUMNS) {
     const value = stored[column]
     if (value === null || value === undefined) row[field] = undefined
-    else if (JSON_FIELDS.has(field)) row[field] = JSON.parse(String(value))
+    else if (JSON_FIELDS.has(field)) row[field] = SHARED_VALUES.parse(String(value))
+    else if (SHARED_FIELDS.has(field)) row[field] = SHARED_VALUES.text(String(value))
     else row[field] = BOOLEAN_FIELDS.has(field) ? value === 1 : value
   }
   return row as unknown as SandboxRow

@@ -85,6 +85,11 @@ export class SnapshotRows {
     return row === undefined ? undefined : toRow(row)
   }
 
+  /** Those that their owners keep. */
+  kept(): SnapshotRow[] {
+    return this.#db.prepare<[], StoredRow>('SELECT * FROM snapshots WHERE is_kept = 1').all().map(toRow)
+  }
+
   keep(id: SnapshotId, name: string | undefined): void {
     this.#db
       .prepare<[string | null, string]>(

@@ -11,7 +11,9 @@ const log = { warn: vi.fn(), error: vi.fn() } as unknown as Log
 function scene({ current = [] as string[], refuses = undefined as Error | undefined } = {}) {
   const built: TemplateDescription[] = []
   const failed: [string, unknown][] = []
+  const announced: string[] = []
   const templates = {
+    announce: ({ name }: TemplateDescription) => announced.push(name),
     isCurrent: async ({ name }: TemplateDescription) => current.includes(name),
     build: async (description: TemplateDescription) => {
       built.push(description)
@@ -26,13 +28,14 @@ function scene({ current = [] as string[], refuses = undefined as Error | undefi
   }
   const run = (signal = new AbortController().signal) =>
     buildBuiltIns({ templates, fetchArchive, versionOf: (name) => `${name}-1`, signal, log })
-  return { run, built, failed, fetched }
+  return { run, built, failed, fetched, announced }
 }
 
 describe('buildBuiltIns', () => {
   test('builds each template after the one that it is built on, with the archives that the host fetched', async () => {
-    const { run, built, fetched } = scene()
+    const { run, built, fetched, announced } = scene()
     await run()
+    expect(announced).toEqual(built.map(({ name }) => name))
     const seen = new Set(['python'])
     for (const { name, from } of built) {
       expect(seen).toContain(from)

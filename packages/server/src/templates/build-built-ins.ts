@@ -22,6 +22,8 @@ const TRY_AGAIN_MS = 30_000
  * why, and the next start of the server tries again. So does a build that the end of the server interrupted.
  */
 export async function buildBuiltIns(options: BuildBuiltIns): Promise<void> {
+  if (options.signal.aborted) return
+  for (const builtIn of BUILT_INS) options.templates.announce(builtIn.describe(archivesOf(options, {})))
   for (const builtIn of BUILT_INS) {
     if (options.signal.aborted) return
     await buildOne(builtIn, options)

@@ -21,6 +21,14 @@ it('of a progress bar the last state is seen', () => {
   expect(log.tail).toBe('100 %\nnext')
 })
 
+it('knows the step however much it has said since', () => {
+  const log = new BuildLog()
+  log.say('==> installing packages')
+  log.write('Get:1\n'.repeat(20_000))
+  log.say('    done in 1.0 s')
+  expect(log.step).toBe('installing packages')
+})
+
 it('nothing was said', () => {
   expect(new BuildLog().tail).toBeUndefined()
 })

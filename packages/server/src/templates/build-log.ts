@@ -20,13 +20,15 @@ export interface LogLine {
 export class BuildLog {
   readonly #lines: LogLine[] = []
   #seq = 0
+  #step: string | undefined
   #rest = ''
   #isEnded = false
   #wake: (() => void)[] = []
 
-  /** Adds a line of the builder. */
+  /** Adds a line of the builder. One that is not indented says which step begins. */
   say(line: string): void {
     this.#flush()
+    if (!line.startsWith(' ')) this.#step = plain(line.replace(/^==> /, ''))
     this.#push(line)
   }
 
@@ -35,6 +37,11 @@ export class BuildLog {
     const lines = (this.#rest + text).split('\n')
     this.#rest = lines.pop()?.slice(0, LINE_MAX_CHARACTERS * 2) ?? ''
     for (const line of lines.slice(-FOLLOWED_LINES)) this.#push(line)
+  }
+
+  /** What the build does now. */
+  get step(): string | undefined {
+    return this.#step
   }
 
   get lastLine(): string | undefined {

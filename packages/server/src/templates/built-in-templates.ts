@@ -28,6 +28,16 @@ export class BuiltInTemplates {
     return Date.parse(base.createdAt) <= row.createdAt
   }
 
+  /** Shows a template that waits for the builds of others. Only in memory: the next start decides again. */
+  announce({ name, description, from }: TemplateDescription): void {
+    const { catalog, now } = this.#options
+    const owner = BUILT_IN_OWNER
+    const state = catalog.find(name, owner)?.state
+    if (state !== undefined && state !== 'failed') return
+    const about = { ...NOTHING_YET, name, owner, description, base: from, createdAt: now() }
+    catalog.putInMemory({ ...about, state: 'building', source: 'description' })
+  }
+
   /** Throws when the build cannot begin. A build that fails records why. */
   build(description: TemplateDescription): Promise<void> {
     return this.#options.service.rebuild(description)

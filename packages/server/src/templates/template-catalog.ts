@@ -1,4 +1,4 @@
-import type { Material, SnapshotId } from '@dormouse/contracts'
+import { DormouseError, type Material, type SnapshotId } from '@dormouse/contracts'
 import type { ProgramSettings } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import { BUILT_IN_OWNER } from './built-in-descriptions.ts'
@@ -56,6 +56,23 @@ export class TemplateCatalog {
     const { snapshotId, filesId, image } = row
     const settings = image && { user: image.user, env: image.env, cwd: image.cwd }
     return { snapshotId, filesId, ...(settings && { image: settings }) }
+  }
+
+  /** Why a template that a caller knows cannot be used; undefined when it can, or when there is none. */
+  notReady(name: string, owner: string): DormouseError | undefined {
+    const row = this.findUsable(name, owner)
+    if (row === undefined || row.state === 'ready') return undefined
+    const [message, hint] =
+      row.state === 'building'
+        ? [
+            'is still being built.',
+            '`dormouse template ls` shows what the build does. Try again when it is ready.',
+          ]
+        : [`could not be built: ${row.error}`, `\`dormouse template show ${name}\` shows the end of its log.`]
+    return new DormouseError('conflict', `The template "${name}" ${message}`, {
+      details: { template: name },
+      hint,
+    })
   }
 
   materialsOf(row: TemplateRow): readonly Material[] | undefined {

@@ -39,10 +39,11 @@ function service(
   build: (request: BuildRequest, log: BuildLog) => Promise<Built>,
   removed: SandboxId[] = [],
   host: Partial<HostTemplates> = {},
+  catalog = new TemplateCatalog(new TemplateRows(db)),
 ): TemplateService {
   let running: RunningBuild | undefined
   return new TemplateService({
-    catalog: new TemplateCatalog(new TemplateRows(db)),
+    catalog,
     snapshots: new SnapshotRows(db),
     host: {
       list: async () => [python],
@@ -97,6 +98,7 @@ it('a build that fills the disk has failed, also when that cannot be written dow
 it('a running build shows the end of its log, without sequences that move the cursor of a terminal', async () => {
   let end = () => {}
   const templates = service(async (_request, log) => {
+    log.say('==> testing')
     log.write('one\ntwo \u001b[31mred\u001b[0m\u0007\nhalf a li')
     await new Promise<void>((resolve) => {
       end = resolve
@@ -105,7 +107,8 @@ it('a running build shows the end of its log, without sequences that move the cu
   })
   await templates.open()
   expect((await templates.build(description, caller)).state).toBe('building')
-  expect((await templates.get('big', caller)).logTail).toBe('one\ntwo red\nhalf a li')
+  expect((await templates.get('big', caller)).logTail).toBe('==> testing\none\ntwo red\nhalf a li')
+  expect((await templates.get('big', caller)).progress).toBe('testing')
   await expect(templates.get('big', { keyId: 'other', isAdmin: false })).rejects.toThrow(/no template/)
   end()
   await expect.poll(async () => (await templates.get('big', caller)).state).toBe('failed')
@@ -187,4 +190,18 @@ it('a built-in template is current until its description or its base changes', a
   expect(await isCurrent({ ...node, description: 'version 2' })).toBe(false)
   createdAt = new Date(1000).toISOString()
   expect(await isCurrent()).toBe(false)
+})
+
+it('a built-in template that waits is listed, says so, and cannot be used yet', async () => {
+  const catalog = new TemplateCatalog(new TemplateRows(db))
+  const templates = service(async () => Promise.reject(new Error('unused')), [], {}, catalog)
+  await templates.open()
+  const builtIns = new BuiltInTemplates({ catalog, service: templates, now: () => 0 })
+  builtIns.announce({ ...description, name: 'data' })
+  const waiting = { state: 'building', source: 'built_in', progress: 'waiting for other builds' }
+  expect(await templates.get('data', caller)).toMatchObject(waiting)
+  expect(catalog.notReady('data', caller.keyId)?.message).toBe('The template "data" is still being built.')
+  expect(catalog.notReady('none', caller.keyId)).toBeUndefined()
+  // The next server decides again.
+  expect(new TemplateCatalog(new TemplateRows(db)).find('data', 'dormouse')).toBeUndefined()
 })

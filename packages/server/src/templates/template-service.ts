@@ -14,6 +14,7 @@ import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { LogLine } from './build-log.ts'
 import { failedStepOf, finishedLines, reasonOf } from './build-outcome.ts'
 import { BUILT_IN_OWNER } from './built-in-descriptions.ts'
+import { describeHostTemplate, describeRow } from './describe-template.ts'
 import type { HostTemplate, HostTemplates } from './host-templates.ts'
 import { PLAIN_SETTINGS } from './recipe/recipe.ts'
 import { readRecipe } from './recipe/recipe-request.ts'
@@ -169,7 +170,9 @@ export class TemplateService implements Templates, AsyncDisposable {
       preload: [...new Set([...inherited, ...description.preload])],
       createdAt: now(),
     }
+    const failed = this.#own(name, caller.keyId)?.debug?.snapshotId
     this.#put(row)
+    if (failed !== undefined) await this.#options.dropSnapshot(failed)
     const baseMaterials = base === undefined ? [] : await this.#baseMaterials(base, caller)
     const openTemplate = (from: string) => this.#openTemplate(from, caller)
     const build = builds.start({
@@ -279,7 +282,9 @@ export class TemplateService implements Templates, AsyncDisposable {
     if (mine?.state === 'failed') return
     const isBuiltIn = this.#own(name, BUILT_IN_OWNER) !== undefined
     if (mine !== undefined || isBuiltIn || this.#host.some((host) => host.name === name))
-      throw new DormouseError('name_taken', `There is already a template named "${name}".`)
+      throw new DormouseError('name_taken', `There is already a template named "${name}".`, {
+        hint: 'Choose another name, or delete that template first.',
+      })
   }
 
   /** The caller's own template or one of the host: a sandbox of the build must be able to start from it. */
@@ -354,36 +359,12 @@ export class TemplateService implements Templates, AsyncDisposable {
   }
 
   #view(row: TemplateRow): TemplateAnswer {
-    const build = this.#options.builds.find(row.owner, row.name)
-    return {
-      name: row.name,
-      description: row.description,
-      state: row.state,
-      source: row.owner === BUILT_IN_OWNER ? 'built_in' : row.source,
-      from: row.base,
-      image: row.image?.name,
-      failedStep: row.debug?.shown,
-      snapshotId: row.snapshotId,
-      createdAt: new Date(row.createdAt).toISOString(),
-      bytes: undefined,
-      materials: row.materials,
-      logTail: build === undefined ? row.logTail : build.log.tail,
-      error: row.error,
-    }
+    return describeRow(row, this.#options.builds.find(row.owner, row.name)?.log)
   }
 
-  #hostView({ name, description, createdAt, bytes, materials }: HostTemplate): TemplateAnswer {
-    const row = this.#options.catalog.all().find((other) => other.name === name && isOfHost(other))
-    return {
-      ...{ name, description, state: 'ready', createdAt, bytes, materials },
-      source: row !== undefined ? 'description' : name === DEFAULT_TEMPLATE ? 'built_in' : 'host',
-      from: undefined,
-      image: undefined,
-      failedStep: undefined,
-      snapshotId: undefined,
-      logTail: row?.logTail,
-      error: undefined,
-    }
+  #hostView(host: HostTemplate): TemplateAnswer {
+    const row = this.#options.catalog.all().find((other) => other.name === host.name && isOfHost(other))
+    return describeHostTemplate(host, row)
   }
 }
 

@@ -92,11 +92,11 @@ export class UsageRows {
        FROM usage WHERE hour >= ?1 AND hour < ?2 AND (?3 IS NULL OR owner = ?3) AND (?4 IS NULL OR sandbox_id = ?4)
        GROUP BY sandbox_id ORDER BY sandbox_id`,
     )
-    this.#clock = db.prepare<[], { counted_until: number; counted_run: number }>(
-      'SELECT counted_until, counted_run FROM usage_clock',
+    this.#clock = db.prepare<[], { counted_until: number; counted_run: number; recorded_at: number | null }>(
+      'SELECT counted_until, counted_run, recorded_at FROM usage_clock',
     )
-    this.#setClock = db.prepare<[number, number]>(
-      'INSERT OR REPLACE INTO usage_clock (id, counted_until, counted_run) VALUES (1, ?, ?)',
+    this.#setClock = db.prepare<[number, number, number]>(
+      'INSERT OR REPLACE INTO usage_clock (id, counted_until, counted_run, recorded_at) VALUES (1, ?, ?, ?)',
     )
     this.#uncounted = db.prepare<[number, number], UncountedRun>(
       `SELECT id, sandbox_id AS sandboxId, started_at AS startedAt,
@@ -111,6 +111,12 @@ export class UsageRows {
     return this.#clock.get()?.counted_until
   }
 
+  /** When a server last wrote here. Undefined: there was none. */
+  get recordedAt(): number | undefined {
+    const clock = this.#clock.get()
+    return clock?.recorded_at ?? clock?.counted_until
+  }
+
   /** The last run that is counted. */
   get countedRun(): number {
     return this.#clock.get()?.counted_run ?? 0
@@ -121,9 +127,9 @@ export class UsageRows {
     return this.#uncounted.all(after, limit)
   }
 
-  /** Adds usage, and records up to which time and which run everything is counted. */
+  /** Adds usage, and records up to which time and which run everything is counted, and when that was. */
   add(
-    { countedUntil, countedRun }: { countedUntil: number; countedRun: number },
+    { countedUntil, countedRun, recordedAt }: Record<'countedUntil' | 'countedRun' | 'recordedAt', number>,
     amounts: Iterable<readonly [UsageOf, UsageAmounts]>,
   ): void {
     this.#db.transaction(() => {
@@ -144,7 +150,7 @@ export class UsageRows {
           used.savedTokens,
         )
       }
-      this.#setClock.run(countedUntil, countedRun)
+      this.#setClock.run(countedUntil, countedRun, recordedAt)
     })
   }
 

@@ -55,13 +55,14 @@ afterEach(() => {
 /** `waitMs`: after its start, before anything is counted. */
 function start({ waitMs = 0 } = {}): UsageService {
   const rows = new UsageRows(journal)
-  const clock = serverClock(host, rows.countedUntil)
+  const clock = serverClock(host, rows.recordedAt)
   host.pass(waitMs)
   clock.look()
   return new UsageService({
     rows,
     snapshots,
     sandboxes: () => sandboxes.map((row) => ({ row })),
+    findSandbox: (id) => sandboxes.flatMap((row) => (row.id === id ? { row } : []))[0],
     storage: async () => ({ totalBytes: 0, snapshots: new Map(stored) }),
     prices,
     clock,
@@ -157,6 +158,41 @@ describe('usage', () => {
     }
     expect((await between(service, 0, 51)).total.storedGbHours).toBeCloseTo(51, 6)
     expect((await between(service, 51, 52)).total.storedGbHours).toBe(0)
+  })
+
+  it('counts what a sandbox reserved up to its deletion, and by its limits of each time', async () => {
+    using service = start()
+    const [deleted, changed] = [sandbox(), sandbox()]
+    await service.count()
+    host.pass(4 * 60_000)
+    sandboxes = [changed]
+    service.listener.deleted(deleted)
+    const larger = { ...changed, limits: { ...changed.limits, cpus: 4 } }
+    sandboxes = [larger]
+    service.listener.changed(larger, changed)
+    host.pass(4 * 60_000)
+    const { total } = await between(service, 0, 1)
+    const cpuSeconds = 240 * 2 + 240 * 2 + 240 * 4
+    expect(total.alwaysOnCost).toBeCloseTo(
+      cpuSeconds * prices.alwaysOnCpuSecond + 720 * prices.alwaysOnMemoryGbSecond,
+      6,
+    )
+  })
+
+  it('a killed server loses no time that sandboxes existed', async () => {
+    sandbox()
+    const killed = start()
+    await killed.count()
+    for (let n = 0; n < 40; n++) {
+      host.pass(5_000)
+      await killed.count()
+    }
+    using service = start()
+    const { total } = await between(service, 0, 1)
+    expect(total.alwaysOnCost).toBeCloseTo(
+      200 * (2 * prices.alwaysOnCpuSecond + prices.alwaysOnMemoryGbSecond),
+      6,
+    )
   })
 
   it('what a long sleep of the host put into one sample is spread over the hours, too', async () => {

@@ -18,6 +18,7 @@ export interface UsageServiceOptions {
   readonly rows: UsageRows
   readonly snapshots: SnapshotRows
   readonly sandboxes: () => Iterable<{ readonly row: SandboxRow }>
+  readonly findSandbox: (id: string) => { readonly row: SandboxRow } | undefined
   readonly storage: () => Promise<StorageReport>
   readonly prices: Prices
   readonly clock: ServerClock
@@ -27,6 +28,8 @@ export interface UsageServiceOptions {
 const COUNT_EVERY_MS = 5_000
 /** Measuring the disk is expensive. */
 const STORAGE_EVERY_MS = 60_000
+/** Time passes for every sandbox. While nothing changes, counting it can wait; a crash does not lose it. */
+const TIME_EVERY_MS = 5 * 60_000
 const GB = 1024 ** 3
 /** English prose and code have about four characters a token with the tokenizers of common models. */
 const CHARACTERS_PER_TOKEN = 4
@@ -49,7 +52,10 @@ interface Owned {
   readonly name: string | undefined
 }
 
-/** Counts what sandboxes use, by the hour, and adds it up for reports. A crash loses the last seconds. */
+/**
+ * Counts what sandboxes use, by the hour, and adds it up for reports. A crash loses the last seconds of what they did,
+ * and nothing of the time that they existed.
+ */
 export class UsageService implements Usage, Disposable {
   readonly #options: UsageServiceOptions
   readonly #pending = new Map<string, { of: UsageOf; used: UsageAmounts }>()
@@ -58,6 +64,7 @@ export class UsageService implements Usage, Disposable {
   /** The same by the monotonic clock. */
   #counted: Moment
   #countedRun: number
+  #recordedAt: number
   #storage: StorageReport | undefined
   #storageAt = Number.NEGATIVE_INFINITY
   #isClosed = false
@@ -68,6 +75,7 @@ export class UsageService implements Usage, Disposable {
     const { clock, rows } = options
     this.#countedUntil = rows.countedUntil ?? clock.wallMs()
     this.#countedRun = rows.countedRun
+    this.#recordedAt = rows.recordedAt ?? this.#countedUntil
     this.#counted =
       rows.countedUntil === undefined ? Moment.now(clock) : Moment.recorded(clock, rows.countedUntil)
     this.#timer = setInterval(() => {
@@ -94,6 +102,14 @@ export class UsageService implements Usage, Disposable {
         if (event === 'woke') this.#of(row, hour).wakes += 1
         if (event === 'forked') this.#of(row, hour).forks += 1
       },
+      changed: (row: SandboxRow, before: SandboxRow) => {
+        if (row.limits !== before.limits) while (!this.#countTime(before));
+      },
+      deleted: (row: SandboxRow) => {
+        const { clock } = this.#options
+        const now = clock.wallMs()
+        if (clock.knowsDownTime) this.#countReserved(row, now - Math.round(this.#counted.elapsedMs), now)
+      },
       ran: (row: SandboxRow, ms: number) => {
         const now = this.#options.clock.wallMs()
         for (const { hour, from, to } of splitHours(now - ms, now)) this.#of(row, hour).runningMs += to - from
@@ -111,15 +127,19 @@ export class UsageService implements Usage, Disposable {
     }
   }
 
-  async count(): Promise<void> {
+  /** `upToNow`: all time up to this moment, which a report shows. */
+  async count({ upToNow = false } = {}): Promise<void> {
     const now = this.#options.clock.monotonicMs()
+    let isDue = upToNow || this.#counted.elapsedMs >= TIME_EVERY_MS
     if (now - this.#storageAt >= STORAGE_EVERY_MS) {
       this.#storageAt = now
+      const before = this.#storage
       this.#storage = await this.#options.storage()
+      isDue ||= !isSame(before, this.#storage)
     }
     this.#countRuns()
     while (!this.#isClosed) {
-      const isAll = this.#countTime()
+      const isAll = !isDue || this.#countTime()
       this.#write()
       if (isAll) return
       await othersTurn()
@@ -137,7 +157,7 @@ export class UsageService implements Usage, Disposable {
       throw new DormouseError('invalid_argument', 'to: must be later than `from`', {
         details: { field: 'to' },
       })
-    await this.count()
+    await this.count({ upToNow: true })
     const owner = caller.isAdmin ? undefined : caller.keyId
     const [fromHour, toHour] = [hourOf(from), Math.ceil(to / HOUR_MS)]
     const sums = this.#options.rows.sum({ fromHour, toHour, owner, sandboxId: query.sandboxId })
@@ -192,8 +212,11 @@ export class UsageService implements Usage, Disposable {
     }
   }
 
-  /** Counts time: of existence and of storage. Returns true when everything up to now is counted. */
-  #countTime(): boolean {
+  /**
+   * Counts time: of existence and of storage. Returns true when everything up to now is counted. `before`: a row that
+   * has just changed, as it was.
+   */
+  #countTime(before?: SandboxRow): boolean {
     const { clock } = this.#options
     // The wall clock may be wrong.
     if (!clock.knowsDownTime) return true
@@ -201,13 +224,8 @@ export class UsageService implements Usage, Disposable {
     const since = now - Math.round(this.#counted.elapsedMs)
     const until = Math.min(now, since + SLICE_MS)
     if (until <= since) return true
-    for (const { row } of this.#options.sandboxes()) {
-      for (const { hour, from, to } of splitHours(Math.max(since, row.createdAt), until)) {
-        const used = this.#of(row, hour)
-        used.reservedCpuMs += row.limits.cpus * (to - from)
-        used.reservedMemoryByteMs += row.limits.memoryBytes * (to - from)
-      }
-    }
+    for (const { row } of this.#options.sandboxes())
+      this.#countReserved(row.id === before?.id ? before : row, since, until)
     for (const [id, bytes] of this.#storage?.snapshots ?? []) {
       const snapshot = this.#options.snapshots.get(id)
       if (snapshot === undefined) continue
@@ -220,14 +238,20 @@ export class UsageService implements Usage, Disposable {
     return until >= now
   }
 
+  #countReserved(row: SandboxRow, since: number, until: number): void {
+    for (const { hour, from, to } of splitHours(Math.max(since, row.createdAt), until)) {
+      const used = this.#of(row, hour)
+      used.reservedCpuMs += row.limits.cpus * (to - from)
+      used.reservedMemoryByteMs += row.limits.memoryBytes * (to - from)
+    }
+  }
+
   /** A tool without state would have sent the code of all earlier runs of the context again with each run. */
   #countRuns(): void {
     if (this.#isClosed) return
-    const rows = new Map<string, SandboxRow>()
-    for (const { row } of this.#options.sandboxes()) rows.set(row.id, row)
     for (const run of this.#options.rows.uncountedRuns(this.#countedRun, RUNS_AT_ONCE)) {
       this.#countedRun = run.id
-      const row = rows.get(run.sandboxId)
+      const row = this.#options.findSandbox(run.sandboxId)?.row
       if (row === undefined) continue
       const saved = Math.round(run.charactersBefore / CHARACTERS_PER_TOKEN)
       this.#of(row, hourOf(run.startedAt)).savedTokens += saved
@@ -245,10 +269,20 @@ export class UsageService implements Usage, Disposable {
 
   #write(): void {
     if (this.#isClosed) return
+    const { clock, rows } = this.#options
     const amounts = [...this.#pending.values()].map(({ of, used }) => [of, used] as const)
-    this.#options.rows.add({ countedUntil: this.#countedUntil, countedRun: this.#countedRun }, amounts)
+    // A wall clock that may be wrong is not recorded.
+    if (clock.knowsDownTime) this.#recordedAt = clock.wallMs()
+    const [countedUntil, countedRun, recordedAt] = [this.#countedUntil, this.#countedRun, this.#recordedAt]
+    rows.add({ countedUntil, countedRun, recordedAt }, amounts)
     this.#pending.clear()
   }
+}
+
+function isSame(one: StorageReport | undefined, other: StorageReport): boolean {
+  if (one?.snapshots.size !== other.snapshots.size) return false
+  for (const [id, bytes] of other.snapshots) if (one.snapshots.get(id) !== bytes) return false
+  return true
 }
 
 function addTo(total: UsageAmounts, more: UsageAmounts): void {

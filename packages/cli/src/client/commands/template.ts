@@ -18,6 +18,9 @@ interface TemplateFlags extends NetworkFlags, RecipeFlags {
   readonly preload?: string[]
 }
 
+/** Commands of steps can be long. */
+const PROGRESS_MAX = 40
+
 export async function listTemplates(call: Call, { quiet }: { quiet?: boolean }): Promise<void> {
   const templates = await call.client.templates.list({ signal: call.signal }).all()
   if (quiet === true) return call.printNames(templates)
@@ -26,9 +29,9 @@ export async function listTemplates(call: Call, { quiet }: { quiet?: boolean }):
     { templates },
     formatTable([
       ['NAME', 'STATE', 'SOURCE', 'SIZE', 'CREATED', 'DESCRIPTION'],
-      ...templates.map(({ name, state, source, bytes, createdAt, description }) => [
+      ...templates.map(({ name, state, progress, source, bytes, createdAt, description }) => [
         name,
-        state,
+        progress === undefined ? state : `${state}: ${shortened(progress)}`,
         source,
         bytes === undefined ? '-' : formatBytes(bytes),
         `${formatDistance(Date.parse(createdAt), now)} ago`,
@@ -36,6 +39,10 @@ export async function listTemplates(call: Call, { quiet }: { quiet?: boolean }):
       ]),
     ]),
   )
+}
+
+function shortened(progress: string): string {
+  return progress.length <= PROGRESS_MAX ? progress : `${progress.slice(0, PROGRESS_MAX - 1)}…`
 }
 
 export async function createTemplate(call: Call, name: string, flags: TemplateFlags): Promise<void> {
@@ -138,6 +145,7 @@ function formatTemplate(template: Template): string {
     ['name', template.name],
     ['description', template.description],
     ['state', template.state],
+    ['progress', template.progress],
     ['source', template.source],
     ['built on', template.from ?? template.image],
     ['failed step', template.failedStep],

@@ -18,6 +18,8 @@ export const OWNER_HEADER = 'dormouse-host'
 
 const KEPT_MAX = 256
 const CONNECT_TIMEOUT_MS = 5_000
+/** Answers up to this size are sent on as one. */
+const SMALL_BYTES = 64 * 1024
 /** How often hosts with open requests are looked at: a host that was stopped accepts connections and never answers. */
 const CHECK_MS = 500
 const NOT_PASSED = new Set([
@@ -66,10 +68,11 @@ export class HostConnections {
         ...passedHeaders(answer.rawHeaders),
         ...[OWNER_HEADER, host.address],
       ])
-      response.flushHeaders()
       answer.on('error', () => response.destroy())
       // A body that ends in the middle must not look complete.
       answer.on('aborted', () => response.destroy())
+      if (Number(answer.headers['content-length']) <= SMALL_BYTES) return sendWhole(answer, response)
+      response.flushHeaders()
       answer.pipe(response)
     })
     upstream.on('information', ({ statusCode }) => {
@@ -80,7 +83,11 @@ export class HostConnections {
       this.#open.delete(upstream)
       upstream.destroy()
     })
-    request.pipe(upstream)
+    if (hasBody(request)) request.pipe(upstream)
+    else {
+      request.resume()
+      upstream.end()
+    }
   }
 
   upgrade(
@@ -141,6 +148,20 @@ export class HostConnections {
     opened.once('timeout', () => opened.destroy(new Error('no connection in time')))
     return opened
   }
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+}
+
+/** Header and body in one write: a small answer is complete when its header is here, or a moment later. */
+function sendWhole(answer: IncomingMessage, response: ServerResponse): void {
+  const pieces: Buffer[] = []
+  answer.on('data', (piece: Buffer) => pieces.push(piece))
+  answer.on('end', () => {
+    if (answer.complete) response.end(Buffer.concat(pieces))
+    else response.destroy()
+  })
 }
 
 /** A certificate for an address has no name to ask for. */

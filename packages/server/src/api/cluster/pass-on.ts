@@ -35,17 +35,13 @@ export interface ClusterDoor {
    * was heard of. Throws `host_unavailable`.
    */
   locate(ref: string, options: { owner: string | undefined; isFresh: boolean }): Promise<Place>
-  /** The other host that has a job or a service; undefined: this one. Throws `host_unavailable`. */
-  placeOf(kind: 'job' | 'service', ref: string, owner: string | undefined): OtherHost | undefined
-  /** The host that should make a new sandbox; undefined: this one. */
-  placeNew(): OtherHost | undefined
+  /** The other host that has a service; undefined: this one. Throws `host_unavailable`. */
+  placeOf(kind: 'service', ref: string, owner: string | undefined): OtherHost | undefined
   /** `listener` is called when this host must not act for its sandboxes any more. */
   onLost(listener: () => void): void
 }
 
 const BY_PATH = /^\/v1\/sandboxes\/(?<ref>[^/?]+)/
-const CREATE = /^\/v1\/sandboxes(?:\?|$)/
-const OF_A_JOB = /^\/v1\/jobs\/(?<job>[^/?]+)/
 const OF_A_SERVICE = /^\/v1\/services\/(?<service>[^/?]+)/
 const OF_A_NODE = /^\/v1\/nodes\/(?<node>[^/?]+)/
 /** What a host without a lease still answers: nothing that acts for a sandbox. */
@@ -136,12 +132,7 @@ function findTarget(
   door: ClusterDoor,
 ): Promise<OtherHost | undefined> | undefined {
   const isPassedOn = request.headers[HOP_HEADER] !== undefined
-  const { url = '', headers, method } = request
-  if (method === 'POST' && CREATE.test(url)) {
-    if (isPassedOn) return undefined
-    const host = door.placeNew()
-    return host && Promise.resolve(host)
-  }
+  const { url = '', headers } = request
   const placed = findPlaced(request, { access, ports }, door)
   if (placed !== undefined) return isPassedOn ? undefined : placed
   const ref =
@@ -161,7 +152,7 @@ function findTarget(
   })
 }
 
-/** The other host of a job or a service. */
+/** The other host of a service. */
 function findPlaced(
   request: IncomingMessage,
   { access, ports }: Pick<Services, 'access' | 'ports'>,
@@ -171,11 +162,10 @@ function findPlaced(
   const service =
     findService({ url, host: headers.host }, ports.domain)?.service ??
     OF_A_SERVICE.exec(url)?.groups?.['service']
-  const ref = service ?? OF_A_JOB.exec(url)?.groups?.['job']
-  if (ref === undefined) return undefined
+  if (service === undefined) return undefined
   try {
     const owner = findCaller(request, access)?.keyId
-    const host = door.placeOf(service === undefined ? 'job' : 'service', ref, owner)
+    const host = door.placeOf('service', service, owner)
     return host && Promise.resolve(host)
   } catch (error) {
     return Promise.reject(error)

@@ -25,6 +25,8 @@ export interface AuthorizedPreview {
   readonly opened: OpenedLink | undefined
   /** Call when the request has ended. */
   readonly release?: () => void
+  /** Of a service: resolves when its program listens again. */
+  readonly untilListens?: (signal: AbortSignal) => Promise<void>
   /** Call with the headers of the answer. */
   readonly onHeaders?: PreviewTarget['onHeaders']
 }

@@ -60,6 +60,7 @@ function authorized(
     ...request,
     ...{ sandbox: lease.sandbox, port: lease.port, expiresAtMs: undefined, opened: undefined },
     release: () => lease.release(),
+    untilListens: (signal) => lease.untilListens(signal),
     onHeaders: (headers) => {
       const begun = sessionIn(headers, MCP_SESSION)
       if (begun !== undefined) lease.pin(begun)

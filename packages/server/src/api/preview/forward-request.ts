@@ -1,3 +1,4 @@
+import { hasErrorCode } from '@dormouse/contracts'
 import type { Guest } from '@dormouse/engine'
 import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import type { AnswerHead } from './answer-reader.ts'
@@ -60,13 +61,22 @@ async function forwardWhile(
   const use = (connect: (guest: Guest) => Promise<KeptConnection>) =>
     sandbox.use({ cause: 'port', what, signal: departure.signal }, connect)
   // Most requests find a sandbox that is awake and a connection that is open: they wait for nothing.
-  const guest = sandbox.guestNow()
+  let guest = sandbox.guestNow()
   const idle = guest === undefined ? undefined : kept.findIdle(guest, port)
-  const connection = idle ?? (await use((awake) => kept.take(awake, port)))
+  const connect = (awake: Guest) => {
+    guest = awake
+    return kept.take(awake, port)
+  }
+  const connection = idle ?? (await use(connect))
   if (await send(connection, forwarded, hold)) return
-  const isAnswered =
-    connection.isReused && (await send(await use((awake) => kept.connect(awake, port)), forwarded, hold))
-  if (!isAnswered) throw noAnswer(port, undefined)
+  // A checkpoint or a snapshot ended the connection, and the sandbox continues in another burrow.
+  const wasSaved = sandbox.guestNow() !== guest && sandbox.view().state === 'running'
+  if (!connection.isReused && !wasSaved) throw noAnswer(port, undefined)
+  // The program may have received the request, so nothing waits here until it listens again.
+  const second = await use((awake) => kept.connect(awake, port)).catch((error: unknown) => {
+    throw hasErrorCode(error, 'port_closed') ? noAnswer(port, error) : error
+  })
+  if (!(await send(second, forwarded, hold))) throw noAnswer(port, undefined)
 }
 
 /** Returns false when the connection ended before the response has started. */

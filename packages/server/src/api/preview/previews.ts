@@ -1,6 +1,6 @@
 import { IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { DormouseError } from '@dormouse/contracts'
+import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import {
   findPreview,
   findService,
@@ -156,11 +156,26 @@ class PreviewServer {
         throw new DormouseError('invalid_argument', 'the request target is not a path')
       if (opened !== undefined && !isUpgrade && isNavigation(request))
         moveIntoCookie(opened, { request, response, requestId, prefix: address.prefix, target })
-      else await pass(authorized)
+      else await this.#passOrWait(exchange, authorized, pass)
     } catch (error) {
       if (!departure.hasGone) this.#refuse(error, requestId, request, response)
     } finally {
       this.#log(exchange, request.method, response.statusCode)
+    }
+  }
+
+  /** A request that the program of a service has not received waits until the program listens. */
+  async #passOrWait(
+    { departure }: Exchange,
+    authorized: AuthorizedPreview,
+    pass: (authorized: AuthorizedPreview) => Promise<void>,
+  ): Promise<void> {
+    try {
+      await pass(authorized)
+    } catch (error) {
+      if (authorized.untilListens === undefined || !isUnheard(error)) throw error
+      await authorized.untilListens(departure.signal)
+      await pass(authorized)
     }
   }
 
@@ -232,4 +247,8 @@ type AskedOfNode = Asked & {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly head: Buffer | undefined
+}
+
+function isUnheard(error: unknown): boolean {
+  return hasErrorCode(error, 'port_closed') && error.details['reason'] === 'nothing_listens'
 }

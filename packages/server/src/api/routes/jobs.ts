@@ -1,5 +1,6 @@
 import {
   createJobSchema,
+  type JobAnswer,
   jobEventSchema,
   jobEventsQuery,
   jobPageSchema,
@@ -12,6 +13,7 @@ import {
   taskSchema,
 } from '@dormouse/contracts/http'
 import { negotiate } from '../accept.ts'
+import { HOP_HEADER } from '../cluster/host-connections.ts'
 import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
 import { JOB_BODY_MAX_BYTES } from '../limits.ts'
 import { json, noBody, nothing, type Routes } from '../route.ts'
@@ -29,7 +31,7 @@ export const jobRoutes: Routes = (app, services) => {
   deleteJobRoute(app, services)
 }
 
-const createJobRoute: Routes = (app, { jobs }) => {
+const createJobRoute: Routes = (app, { jobs, placement }) => {
   app.post(
     '/v1/jobs',
     {
@@ -61,6 +63,9 @@ const createJobRoute: Routes = (app, { jobs }) => {
       },
     },
     async (request, reply) => {
+      const isPassedOn = request.headers[HOP_HEADER] !== undefined
+      const made = isPassedOn ? undefined : await placement?.createJob(request.body, request.key.keyId)
+      if (made !== undefined) return reply.code(made.status as 201).send(made.body as JobAnswer)
       const { job, isNew } = await jobs.create(request.body, request.key)
       return reply.code(isNew ? 201 : 200).send(job)
     },
@@ -202,7 +207,7 @@ const deleteJobRoute: Routes = (app, { jobs }) => {
       },
     },
     async (request, reply) => {
-      jobs.delete(request.params.id, request.key)
+      await jobs.delete(request.params.id, request.key)
       return reply.code(204).send()
     },
   )

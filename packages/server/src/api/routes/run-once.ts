@@ -13,6 +13,7 @@ const ABANDONED_MS = 15_000
 
 const ERRORS: ErrorCode[] = [
   'template_not_found',
+  'conflict',
   'not_found',
   'not_acceptable',
   'limit_reached',

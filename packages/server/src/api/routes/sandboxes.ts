@@ -3,6 +3,7 @@ import {
   createSandboxSchema,
   DEFAULT_TEMPLATE,
   listSandboxesQuery,
+  type SandboxAnswer,
   sandboxPageSchema,
   sandboxSchema,
   updateSandboxSchema,
@@ -10,6 +11,7 @@ import {
 import type { Caller } from '../../access/caller.ts'
 import { NameTakenElsewhere } from '../../sandbox/sandbox-errors.ts'
 import type { SandboxCalls } from '../../sandbox/sandbox-service.ts'
+import { HOP_HEADER, OWNER_HEADER } from '../cluster/host-connections.ts'
 import { disconnected } from '../event-stream.ts'
 import { json, nothing, type Routes, sandboxParams } from '../route.ts'
 
@@ -23,14 +25,15 @@ export const sandboxRoutes: Routes = (app, services) => {
   deleteSandboxRoute(app, services)
 }
 
-const createSandboxRoute: Routes = (app, { sandboxes, policyDefaults, defaultLimits, elsewhere }) => {
+const createSandboxRoute: Routes = (app, services) => {
+  const { sandboxes, policyDefaults, defaultLimits, elsewhere, placement } = services
   app.post(
     '/v1/sandboxes',
     {
       config: {
         scope: 'run',
         errors: [
-          ...(['template_not_found', 'name_taken', 'not_found', 'limit_reached'] as const),
+          ...(['template_not_found', 'conflict', 'name_taken', 'not_found', 'limit_reached'] as const),
           ...(['snapshot_unusable', 'restore_failed', 'overloaded', 'no_space'] as const),
         ],
       },
@@ -46,6 +49,12 @@ const createSandboxRoute: Routes = (app, { sandboxes, policyDefaults, defaultLim
       },
     },
     async (request, reply) => {
+      const isPassedOn = request.headers[HOP_HEADER] !== undefined
+      const made = isPassedOn ? undefined : await placement?.create(request.body, request.key.keyId)
+      if (made !== undefined) {
+        reply.header(OWNER_HEADER, made.address)
+        return reply.code(made.status as 201).send(made.body as SandboxAnswer)
+      }
       const { name, expires, snapshot, template = DEFAULT_TEMPLATE, ...rest } = request.body
       const from = snapshot === undefined ? undefined : await findOrigin(sandboxes, snapshot, request.key)
       const limits = { ...defaultLimits(request.key), ...from?.limits, ...rest.limits }

@@ -85,7 +85,7 @@ const rollbackRoute: Routes = (app, { sandboxes }) => {
   )
 }
 
-const listSnapshotsRoute: Routes = (app, { sandboxes }) => {
+const listSnapshotsRoute: Routes = (app, { sandboxes, elsewhere }) => {
   app.get(
     '/v1/snapshots',
     {
@@ -101,7 +101,8 @@ const listSnapshotsRoute: Routes = (app, { sandboxes }) => {
     async (request) => {
       const { sandboxId, ...page } = request.query
       if (sandboxId === undefined) return sandboxes.listSnapshots(page, request.key)
-      const { id } = sandboxes.get(sandboxId, request.key)
+      // Snapshots of others are not listed, so it does not matter whose sandbox it is.
+      const { id } = elsewhere?.find(sandboxId) ?? sandboxes.get(sandboxId, request.key)
       return sandboxes.listSnapshots({ ...page, sandboxId: id }, request.key)
     },
   )

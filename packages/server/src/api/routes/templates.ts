@@ -48,6 +48,7 @@ const createTemplateRoute: Routes = (app, { templates, sandboxes }) => {
         request.body
       if (snapshotId !== undefined) {
         const { id } = sandboxes.getSnapshot(snapshotId, request.key)
+        await sandboxes.bringSnapshot(id)
         const made = await templates.fromSnapshot({ name, description, snapshotId: id }, request.key)
         return reply.code(201).send(made)
       }

@@ -107,6 +107,8 @@ export class FakeSandboxes implements SandboxCalls {
     return { memoryBytes: 1024 ** 3, cpus: 1, pids: 512 }
   }
 
+  async bringSnapshot(): Promise<void> {}
+
   async verifySnapshot(id: string): Promise<SnapshotId> {
     return this.getSnapshot(id).id as SnapshotId
   }

@@ -2,7 +2,6 @@ import { hasErrorCode, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, ProgramSettings, RestoreOptions } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import type { TemplateSnapshots } from '../../templates/template-catalog.ts'
-import { refuseBuiltTemplate } from '../require-isolation.ts'
 import type { SandboxDependencies } from '../sandbox-dependencies.ts'
 import { mountsOf, processLimits } from './restore-options.ts'
 
@@ -34,14 +33,22 @@ export async function burrowFromTemplate(
   if (from !== undefined)
     return engine.restore(from, { ...restoreOptions(from), reason: 'fork', ...(image && { image }) })
   const built = templates.snapshotsOf(row.template, row.owner)
-  if (built !== undefined && row.isolation !== 'process')
-    throw refuseBuiltTemplate(row.isolation, row.template)
+  if (built !== undefined && row.isolation !== 'process') {
+    const { filesId = built.snapshotId, image } = built
+    await templates.bring?.(filesId, row)
+    const settings = { isolation: row.isolation, ...(image && { image }) }
+    return engine.restore(filesId, { ...restoreOptions(filesId), reason: 'create', ...settings })
+  }
   if (built !== undefined) {
     await templates.bring?.(built.snapshotId, row)
     return restoreTemplate(deps, built, { row, restoreOptions })
   }
   quarantine.requireTemplate(row.template)
-  return engine.createBurrow({ ...options, template: row.template, isolation: row.isolation }, signal)
+  const create = { ...options, template: row.template, isolation: row.isolation }
+  return engine.createBurrow(create, signal).catch((error: unknown) => {
+    const isMissing = hasErrorCode(error, 'template_not_found')
+    throw (isMissing && templates.notReady(row.template, row.owner)) || error
+  })
 }
 
 /** Restores the processes of a built template; where this host cannot, boots on the template's files. */

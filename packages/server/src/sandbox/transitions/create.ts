@@ -31,6 +31,7 @@ export async function create(
   caller: Caller,
   { signal, origin }: CreateOptions = {},
 ): Promise<{ sandbox: Sandbox; isNew: boolean }> {
+  if (request.snapshotId !== undefined) await deps.elsewhere?.bring(request.snapshotId)
   // Nothing may wait between the look for the name and the moment when it is taken.
   const ofTemplate = await templateIsolation(deps, request, caller.keyId)
   const existing =

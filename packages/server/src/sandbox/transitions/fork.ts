@@ -186,7 +186,7 @@ async function forkSleeping(
   return { head, headOf }
 }
 
-function childOf(parent: SandboxRow, now: number): SandboxRow {
+export function childOf(parent: SandboxRow, now: number): SandboxRow {
   return {
     ...parent,
     id: newSandboxId() satisfies SandboxId,

@@ -19,8 +19,10 @@ export interface Rollback {
  * sandbox stays asleep.
  */
 export async function rollbackTo(sandbox: Sandbox, rollback: Rollback): Promise<void> {
-  const to = relatedSnapshot(sandbox, rollback.to)
   const { row, burrow, deps } = sandbox
+  const found = findSnapshot(deps, rollback.to, { owner: row.owner, sandboxId: row.id })
+  if (found?.owner === row.owner) await deps.elsewhere?.bring(found.id)
+  const to = relatedSnapshot(sandbox, rollback.to)
   const began = performance.now()
   deps.quarantine.require(row, to.id)
   // Lasts until the old burrow is gone: recovery then knows that its files are not those of a loss.

@@ -41,7 +41,8 @@ export async function takeHead(sandbox: Sandbox): Promise<SnapshotRow> {
 
 /** Names are given only while the lock is held, so this stays true until the snapshot is recorded. */
 function requireFreeName({ row, deps }: Sandbox, { name, kind }: SnapshotOptions): void {
-  const other = name === undefined ? undefined : deps.snapshots.findNamed(row.id, name)
+  if (name === undefined) return
+  const other = deps.snapshots.findNamed(row.id, name) ?? deps.elsewhere?.findNamed(row.id, name)
   if (other === undefined) return
   const isSameState = row.state === 'standby' && row.head === other.id && kind === 'full'
   if (isSameState) return

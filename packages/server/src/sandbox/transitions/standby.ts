@@ -94,7 +94,10 @@ export async function standby(
     sandbox.refusal = undefined
     sandbox.dropSnapshotLater(row.head)
   }, saved.burrow)
-  await synced
+  // A call that waits does not wait for this. A failing disk also fails the next commit, which reports it.
+  await abortable(synced, signal).catch((error: unknown) => {
+    if (signal?.aborted !== true) throw error
+  })
 }
 
 /** From tier `frozen` to tier `stored`. The snapshot on disk is what is in memory, so there is nothing to save. */

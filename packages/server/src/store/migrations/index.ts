@@ -30,10 +30,12 @@ import { sql as volumeShares } from './0028-volume-shares.ts'
 import { sql as isolation } from './0029-isolation.ts'
 import { sql as clusterHost } from './cluster-0001-host.ts'
 import { sql as clusterState } from './cluster-0002-state.ts'
+import { sql as clusterSnapshots } from './cluster-0003-snapshots.ts'
 import { sql as jobs } from './jobs-0001-jobs.ts'
 import { sql as schedules } from './jobs-0002-schedules.ts'
 import { sql as webhooks } from './jobs-0003-webhooks.ts'
 import { sql as sandboxPer } from './jobs-0004-sandbox-per.ts'
+import { sql as workers } from './jobs-0005-workers.ts'
 import { sql as runs } from './journal-0001-runs.ts'
 import { sql as usage } from './journal-0002-usage.ts'
 import { sql as runRequests } from './journal-0003-run-requests.ts'
@@ -41,6 +43,7 @@ import { sql as bytes } from './journal-0004-bytes.ts'
 import { sql as code } from './journal-0005-code.ts'
 import { sql as savedTokens } from './journal-0006-saved-tokens.ts'
 import { sql as serviceLog } from './journal-0007-service-log.ts'
+import { sql as recordedAt } from './journal-0008-recorded-at.ts'
 
 /** state.db: what a power cut must not take. */
 export const stateMigrations: readonly Migration[] = [
@@ -84,6 +87,7 @@ export const journalMigrations: readonly Migration[] = [
   { name: '0005-code', sql: code },
   { name: '0006-saved-tokens', sql: savedTokens },
   { name: '0007-service-log', sql: serviceLog },
+  { name: '0008-recorded-at', sql: recordedAt },
 ]
 
 /** jobs.db: jobs with their tasks and results, schedules, events and webhooks. */
@@ -92,10 +96,12 @@ export const jobMigrations: readonly Migration[] = [
   { name: '0002-schedules', sql: schedules },
   { name: '0003-webhooks', sql: webhooks },
   { name: '0004-sandbox-per', sql: sandboxPer },
+  { name: '0005-workers', sql: workers },
 ]
 
 /** cluster.db: what a host of a cluster remembers of itself. */
 export const clusterMigrations: readonly Migration[] = [
   { name: '0001-host', sql: clusterHost },
   { name: '0002-state', sql: clusterState },
+  { name: '0003-snapshots', sql: clusterSnapshots },
 ]

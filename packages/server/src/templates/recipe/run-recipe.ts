@@ -105,7 +105,10 @@ function neededStages({ stages }: Recipe): Set<number> {
 }
 
 function countSteps({ instructions }: Stage): number {
-  return instructions.filter(({ type }) => type === 'run' || type === 'copy').length
+  const runs = ({ type }: Instruction) => type === 'run' || type === 'copy'
+  const makesDirectory = instructions.findLastIndex(({ type }) => type === 'workdir')
+  const isStep = makesDirectory > instructions.findLastIndex(runs)
+  return instructions.filter(runs).length + Number(isStep)
 }
 
 interface StageParts {
@@ -137,7 +140,7 @@ class StageRun {
   async run({ instructions }: Stage): Promise<BaseFiles> {
     for (const instruction of instructions) await this.#take(instruction)
     if (this.#directories.length > 0)
-      await this.#step({ shown: 'making the working directory', key: [] }, async () => {})
+      await this.#step({ shown: `WORKDIR ${this.#settings.cwd}`, key: [] }, async () => {})
     return { origin: this.#origin, key: this.#key, settings: this.#settings, args: this.#args }
   }
 
@@ -249,7 +252,7 @@ class StageRun {
       .update(JSON.stringify([this.#key, directories, ...key]))
       .digest('hex')
     progress.done += 1
-    log.say(`[${Math.min(progress.done, progress.total)}/${progress.total}] ${shown}`)
+    log.say(`[${progress.done}/${progress.total}] ${shown}`)
     const began = performance.now()
     let files = this.#isFresh ? undefined : tools.cache.find(next)
     if (files === undefined) {

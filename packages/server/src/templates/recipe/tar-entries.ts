@@ -20,9 +20,19 @@ const ENTRIES_MAX = 500_000
 
 /** Lists an archive, plain or compressed with gzip. Throws `invalid_argument` when it is none. */
 export async function listTarEntries(path: string): Promise<TarEntry[]> {
+  const hasGzip = await isGzip(path)
   const file = createReadStream(path, { highWaterMark: 256 * 1024 })
-  const stream = (await isGzip(path)) ? file.pipe(createGunzip()) : file
-  const reader = new Pieces(stream)
+  const stream = hasGzip ? file.pipe(createGunzip()) : file
+  try {
+    return await readEntries(new Pieces(stream))
+  } finally {
+    // The archive ends before its file does. A file that stays open keeps the process from ending.
+    file.destroy()
+    stream.destroy()
+  }
+}
+
+async function readEntries(reader: Pieces): Promise<TarEntry[]> {
   const entries: TarEntry[] = []
   let extended: Record<string, string> = {}
   for (;;) {

@@ -1,0 +1,48 @@
+import { rm } from 'node:fs/promises'
+import type { SnapshotPaths } from '../host/layout.ts'
+import { unfoldImages } from '../image/fold-images.ts'
+import type { FullManifest } from '../storage/manifest.ts'
+import type { SnapshotHost } from './snapshot-host.ts'
+
+interface StoredSnapshot {
+  readonly paths: SnapshotPaths
+  readonly manifest: FullManifest
+}
+
+/**
+ * The images of a snapshot as CRIU reads them. Those of a folded snapshot are made in `workDir`, beside the launch of
+ * the burrow, so that a restore hardly waits for them.
+ */
+export class RestorableImages implements AsyncDisposable {
+  /** Rejects when the images could not be made. */
+  readonly directory: Promise<string>
+  readonly #workDir: string | undefined
+
+  /** `workDir` does not exist yet. It goes with the burrow, should this process end first. */
+  constructor(host: Pick<SnapshotHost, 'arrivals' | 'unfolder'>, snapshot: StoredSnapshot, workDir: string) {
+    const isFolded = snapshot.manifest.folded === true
+    this.#workDir = isFolded ? workDir : undefined
+    this.directory = isFolded ? unfold(host, snapshot, workDir) : Promise.resolve(snapshot.paths.images)
+    // The restore waits for them, unless its launch fails first.
+    this.directory.catch(() => {})
+  }
+
+  /** Removes in the background what was made: the sandbox is awake already. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const workDir = this.#workDir
+    if (workDir === undefined) return
+    await this.directory.catch(() => {})
+    void rm(workDir, { recursive: true, force: true }).catch(() => {})
+  }
+}
+
+async function unfold(
+  { arrivals, unfolder }: Pick<SnapshotHost, 'arrivals' | 'unfolder'>,
+  { paths, manifest }: StoredSnapshot,
+  workDir: string,
+): Promise<string> {
+  // Pages that are still on their way read as zeros.
+  await arrivals.require(manifest.id)
+  await unfolder.use((worker) => unfoldImages(paths, workDir, worker))
+  return workDir
+}

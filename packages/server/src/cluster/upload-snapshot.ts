@@ -1,0 +1,51 @@
+import type { Depot } from '@dormouse/cluster'
+import type { SnapshotId } from '@dormouse/contracts'
+import type { PortablePart, SnapshotNeeds, SnapshotTransfer } from '@dormouse/engine'
+import { type SnapshotList, storePart } from './depot-lists.ts'
+
+export interface Uploaded {
+  /** The name of its list in the depot. */
+  readonly list: string
+  readonly needs: SnapshotNeeds
+  readonly sentBytes: number
+}
+
+/**
+ * Uploads what the depot lacks of a snapshot. `kept`: lists of parts that stay in the depot until the caller has recorded
+ * this one, by key.
+ */
+export async function uploadSnapshot(
+  { depot, transfer }: { depot: Depot; transfer: SnapshotTransfer },
+  snapshotId: SnapshotId,
+  kept: ReadonlyMap<string, string> = new Map(),
+): Promise<Uploaded> {
+  const begun = await depot.period()
+  return await transfer.export(snapshotId, async ({ needs, parts }) => {
+    const listed: SnapshotList['parts'] = []
+    let sentBytes = 0
+    for (const part of parts) {
+      const uploaded = kept.get(part.key) ?? (await uploadPart(depot, part))
+      if (typeof uploaded !== 'string') sentBytes += uploaded.sentBytes
+      listed.push({ key: part.key, list: typeof uploaded === 'string' ? uploaded : uploaded.list })
+    }
+    const base = `all-${listNameOf(parts[0]?.key ?? snapshotId)}`
+    const list = await depot.putList(base, { parts: listed } satisfies SnapshotList)
+    // What it relies on may be collected. The next try relies on newer objects.
+    if ((await depot.period()) > begun + 1) throw new Error('the upload took longer than a period')
+    return { list, needs, sentBytes }
+  })
+}
+
+/** The content follows from the key, so a part that is listed is there. */
+async function uploadPart(depot: Depot, part: PortablePart): Promise<{ list: string; sentBytes: number }> {
+  const base = listNameOf(part.key)
+  const known = await depot.findRecent(base)
+  if (known !== undefined) return { list: known, sentBytes: 0 }
+  const { list, sentBytes } = await storePart(depot, part)
+  return { list: await depot.putList(base, list), sentBytes }
+}
+
+/** Keys have characters that subjects of NATS have not. */
+function listNameOf(key: string): string {
+  return key.replaceAll(/[^A-Za-z0-9_-]/g, '_')
+}

@@ -1,0 +1,116 @@
+import { randomBytes } from 'node:crypto'
+import { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  Claims,
+  type ClusterConnection,
+  ClusterKey,
+  connectCluster,
+  Depot,
+  Directory,
+  type Hosts,
+  JetStreamStore,
+  type JobMessage,
+  JobStream,
+  SnapshotRecords,
+} from '@dormouse/cluster'
+import type { SnapshotTransfer } from '@dormouse/engine'
+import pino from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { DepotUpkeep } from '../../packages/server/src/cluster/depot-upkeep.ts'
+import { NatsServer } from './nats-server.ts'
+
+const key = new ClusterKey(randomBytes(32))
+let nats: NatsServer
+let connection: ClusterConnection
+
+beforeAll(async () => {
+  nats = await NatsServer.start()
+  connection = await connectCluster({ servers: [nats.url], replicas: 1, key, hostId: 'test' })
+})
+afterAll(async () => {
+  await connection?.[Symbol.asyncDispose]()
+  await nats?.cleanUp()
+})
+
+const record = (list: string) => ({
+  ...{ list, needs: {}, isKept: true, owner: 'o', sandboxId: 'sb-x', ancestors: [], createdAt: 1, row: {} },
+})
+const openRecords = (onRemoved: (id: string) => void = () => {}) =>
+  SnapshotRecords.open({ bucket: connection.snapshots, key, onUnreadable: () => {} }, onRemoved)
+
+test('the collection keeps what the record of a snapshot refers to, and takes it when the record is gone', async () => {
+  const store = await JetStreamStore.open({ ...connection, replicas: 1 })
+  const periodMs = 100
+  await using depot = new Depot({ store, key, periodMs, clockMs: 0 })
+  using directory = await Directory.open({ bucket: connection.directory, key })
+  using records = await openRecords()
+  const { chunks } = await depot.storeStream(Readable.from([randomBytes(100_000)]))
+  const part = await depot.putList('part', { chunks })
+  const list = await depot.putList('all', { parts: [{ key: 'part', list: part }] })
+  await records.add('snap-kept', record(list))
+  const unused = { hosts: {} as Hosts, transfer: {} as SnapshotTransfer, isHeld: () => true, hostId: 'test' }
+  using upkeep = new DepotUpkeep({ ...unused, depot, directory, log: pino({ level: 'silent' }) })
+  upkeep.snapshotLists = () => records.readLists()
+  const laterThan = (await depot.period()) + 4
+  while ((await depot.period()) < laterThan) await sleep(periodMs)
+  expect(await upkeep.collect()).toMatchObject({ removed: 0 })
+  expect(await depot.findList(list)).toBeDefined()
+  // A record that cannot be read may refer to anything.
+  await connection.snapshots.put('snap-damaged', randomBytes(100))
+  await expect(upkeep.collect()).rejects.toThrow('snap-damaged')
+  await connection.snapshots.delete('snap-damaged')
+  await records.remove('snap-kept')
+  expect(await upkeep.collect()).toMatchObject({ removed: 3 })
+  expect(await depot.findList(list)).toBeUndefined()
+})
+
+test('every host hears of a record, of its change and of its end', async () => {
+  const removed: string[] = []
+  using one = await openRecords()
+  using two = await openRecords((id) => removed.push(id))
+  expect(await one.add('snap-a', record('a'))).toBe(true)
+  expect(await two.add('snap-a', record('b'))).toBe(false)
+  await expect.poll(() => two.find('snap-a')?.list).toBe('a')
+  await two.change('snap-a', { ...record('a'), name: 'good' })
+  await expect.poll(() => one.find('snap-a')?.name).toBe('good')
+  await one.remove('snap-a')
+  await expect.poll(() => removed).toContain('snap-a')
+  expect([two.find('snap-a'), await two.wasRemoved('snap-a')]).toEqual([undefined, true])
+})
+
+test('commands for jobs come in one order, in pieces if they are large, and damaged ones are empty', async () => {
+  const options = { ...connection, replicas: 1 }
+  await using stream = await JobStream.open(options)
+  await using reader = await JobStream.open(options)
+  const text = JSON.stringify('\u{1f42d}'.repeat(400_000))
+  await stream.append({ jobId: 'job-a', command: 'first', text: '"small"' })
+  await stream.append({ jobId: 'job-b', command: 'second', text })
+  await connection.jetstream.publish('dormouse.jobs.job-a', randomBytes(50))
+  const seen: JobMessage[] = []
+  await reader.follow(0, async (message) => {
+    seen.push(message)
+  })
+  await expect.poll(() => seen.at(-1)?.content).toBe('')
+  expect(seen.map(({ jobId }) => jobId)).toEqual(['job-a', ...seen.slice(1, -1).map(() => 'job-b'), 'job-a'])
+  const pieces = seen.slice(1, -1)
+  expect(pieces.length).toBe(pieces[0]?.pieces)
+  const bytes = Buffer.concat(pieces.map(({ content }) => Buffer.from(content, 'base64')))
+  expect(bytes.toString()).toBe(text)
+  expect(await stream.append({ jobId: 'job-a', command: 'x', text: '1' }, { isFirst: true })).toBe(false)
+  await stream.purge('job-a')
+  const { jobs, lastSeq, newestSeq } = await stream.info()
+  expect([...jobs]).toEqual(['job-b'])
+  expect(newestSeq).toBeLessThan(lastSeq)
+})
+
+test('a claim is the first host’s, until another one takes it from a host that is lost', async () => {
+  const of = (hostId: string) => new Claims({ bucket: connection.claims, key, hostId })
+  const [one, two, three] = [of('one'), of('two'), of('three')]
+  expect([await one.claim('x'), await two.claim('x'), await one.claim('x')]).toEqual([true, false, true])
+  expect(await two.takeOver('x', async () => false)).toBe(false)
+  const isOne = async (holder: string) => holder === 'one'
+  const taken = await Promise.all([two.takeOver('x', isOne), three.takeOver('x', isOne)])
+  expect(taken.filter(Boolean)).toHaveLength(1)
+  expect([await one.claim('x'), await two.takeOver('never claimed', isOne)]).toEqual([false, false])
+})

@@ -1,0 +1,135 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Dice } from '../../fuzz/dice.ts'
+import { sendSignal } from '../../send-signal.ts'
+import type { ServerProcess } from '../../server/server-process.ts'
+import { type FaultyCluster, LEASE_MS } from './faulty-cluster.ts'
+
+const HOUR_S = 3_600
+const START_TRIES = 20
+
+type Disturbance = (cluster: FaultyCluster, dice: Dice, pause: () => Promise<void>) => Promise<void>
+
+/** Each does something to the cluster, waits, and takes it back. */
+const DISTURBANCES: Readonly<Record<string, Disturbance>> = {
+  'kill a host': async ({ hosts }, dice, pause) => {
+    const { server } = dice.one(hosts)
+    await server.kill()
+    await pause()
+    await beginUntilUp(server)
+  },
+  'stop a host': async ({ hosts }, dice, pause) => {
+    const { pid } = dice.one(hosts).server
+    sendSignal(pid, 'SIGSTOP')
+    await pause()
+    sendSignal(pid, 'SIGCONT')
+  },
+  'kill a NATS server': async ({ nats }, dice, pause) => {
+    const { server } = dice.one(nats)
+    await server.kill()
+    await pause()
+    await server.begin()
+  },
+  'stop a NATS server': async ({ nats }, dice, pause) => {
+    const { pid } = dice.one(nats).server
+    sendSignal(pid, 'SIGSTOP')
+    await pause()
+    sendSignal(pid, 'SIGCONT')
+  },
+  'kill all NATS servers': async ({ nats }, _, pause) => {
+    await Promise.all(nats.map(({ server }) => server.kill()))
+    await pause()
+    await Promise.all(nats.map(({ server }) => server.begin()))
+  },
+  'cut the link of a host': async ({ network, hosts }, dice, pause) => {
+    network.cut(dice.one(hosts).member)
+    await pause()
+    network.heal()
+  },
+  'cut a host from NATS only': async ({ network, hosts, nats }, dice, pause) => {
+    const { member } = dice.one(hosts)
+    for (const { member: server } of nats) network.cutOneWay(member, server)
+    await pause()
+    network.heal()
+  },
+  'cut NATS servers from each other, one way': async ({ network, nats }, dice, pause) => {
+    const { member } = dice.one(nats)
+    for (const { member: other } of nats) if (other !== member) network.cutOneWay(other, member)
+    await pause()
+    network.heal()
+  },
+  'cut hosts from each other': async ({ network, hosts }, dice, pause) => {
+    const { member } = dice.one(hosts)
+    for (const { member: other } of hosts) if (other !== member) network.cutOneWay(member, other)
+    await pause()
+    network.heal()
+  },
+  'slow down the link of a host': async ({ network, hosts }, dice, pause) => {
+    network.slow(dice.one(hosts).member)
+    await pause()
+    network.heal()
+  },
+  'slow down the link of a NATS server': async ({ network, nats }, dice, pause) => {
+    network.slow(dice.one(nats).member)
+    await pause()
+    network.heal()
+  },
+  'fill the disk of a host': async ({ hosts }, dice, pause) => {
+    const { disk } = dice.one(hosts)
+    await disk.fill()
+    await pause()
+    await disk.makeRoom()
+  },
+  'set the clock of a host': async ({ hosts }, dice, pause) => {
+    const { clock } = dice.one(hosts)
+    await clock.set(dice.one([-HOUR_S, -3, 3, HOUR_S]))
+    await pause()
+    await clock.set(0)
+  },
+  'let the depot fail': async (cluster, dice, pause) => {
+    await cluster.setStoreFault(dice.one(['error', 'cut']))
+    await pause()
+    await cluster.setStoreFault('none')
+  },
+  'do nothing': (_cluster, _dice, pause) => pause(),
+}
+
+/**
+ * Debian's nats-server may leave a stream without a leader for minutes afterwards (seed 294257), and the cluster with it.
+ */
+const ONLY_IN_LONG_RUNS: typeof DISTURBANCES = {
+  'fill the disk of a NATS server': async ({ nats }, dice, pause) => {
+    const { disk, server } = dice.one(nats)
+    await disk.fill()
+    await pause()
+    await disk.makeRoom()
+    // It turns JetStream off when its disk is full, until it is started again.
+    await server.kill()
+    await server.begin()
+  },
+}
+
+/** A host does not start while NATS has no leader. Systemd would start it again, too. */
+async function beginUntilUp(server: ServerProcess): Promise<void> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      await server.begin()
+      return
+    } catch (error) {
+      if (tries >= START_TRIES) throw error
+      await sleep(1_000)
+    }
+  }
+}
+
+/** Disturbs the cluster once; returns how. */
+export async function disturb(
+  cluster: FaultyCluster,
+  dice: Dice,
+  { isLong }: { isLong: boolean },
+): Promise<string> {
+  const choice = isLong ? { ...DISTURBANCES, ...ONLY_IN_LONG_RUNS } : DISTURBANCES
+  const name = dice.one(Object.keys(choice))
+  const pauseMs = dice.number(2 * LEASE_MS)
+  await choice[name]?.(cluster, dice, () => sleep(pauseMs))
+  return `${name} (${pauseMs} ms)`
+}
