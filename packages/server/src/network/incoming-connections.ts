@@ -15,11 +15,21 @@ import type { Burrow, PortConnection } from '@dormouse/engine'
 const KEPT_MAX = 512
 
 interface SandboxConnections {
-  readonly open: Set<KeptIncoming>
+  readonly open: Map<PortConnection, KeptIncoming>
   readonly parked: ParkedEnds
 }
 
-/** Connections of this server to ports of sandboxes that outlive their sleeps: WebSockets, streams, SSH forwards. */
+export interface KeepOptions {
+  /** A client waits for the first byte of an answer. It would wait as long as the sandbox sleeps. */
+  readonly isAwaited?: boolean
+}
+
+export type KeepArguments = [connection: PortConnection, options?: KeepOptions]
+
+/**
+ * Connections of this server to ports of sandboxes that outlive their sleeps: WebSockets, streams, SSH forwards. Those
+ * whose client waits for an answer outlive checkpoints, snapshots and forks, after which the sandbox continues at once.
+ */
 export class IncomingConnections {
   readonly #addon: EndAddon | undefined
   readonly #budget = { leftBytes: KEPT_MAX_BYTES }
@@ -31,30 +41,42 @@ export class IncomingConnections {
   }
 
   /** From now on the connection outlives sleeps of its sandbox. */
-  keep(id: SandboxId, burrow: Burrow, connection: PortConnection): void {
+  keep(
+    id: SandboxId,
+    burrow: Burrow,
+    connection: PortConnection,
+    { isAwaited = false }: KeepOptions = {},
+  ): void {
     if (this.#addon === undefined || !isSocket(connection) || connection.destroyed) return
     const { open, parked } = this.#of(id)
-    const isKnown = [...open].some((kept) => kept.connection === connection)
-    if (!isKnown && open.size >= KEPT_MAX) return
+    const known = open.get(connection)
+    if (known === undefined && open.size >= KEPT_MAX) return
     connection.outlives = true
-    if (isKnown) return
-    const kept = new KeptIncoming(connection, burrow)
-    open.add(kept)
+    const kept = known ?? new KeptIncoming(connection, burrow)
+    kept.isAwaited = isAwaited
+    if (known !== undefined) return
+    open.set(connection, kept)
     connection.once('close', () => {
-      open.delete(kept)
+      open.delete(connection)
       parked.forget(kept)
       if (open.size === 0 && this.#sandboxes.get(id)?.open === open) this.#sandboxes.delete(id)
     })
   }
 
+  /** The sandbox is about to sleep. Call before its connections are parked. */
+  endAwaited(id: SandboxId): void {
+    for (const { connection, isAwaited } of this.#openOf(id)) if (isAwaited) connection.outlives = false
+  }
+
   park(id: SandboxId): readonly ParkedEnd[] {
     const found = this.#sandboxes.get(id)
-    if (found === undefined) return []
-    return found.parked.park([...found.open].filter(({ connection }) => connection.outlives === true))
+    return found === undefined ? [] : found.parked.park(this.#openOf(id).filter(({ outlives }) => outlives))
   }
 
   listOpen(id: SandboxId): readonly string[] {
-    return [...(this.#sandboxes.get(id)?.open ?? [])].filter(({ isParked }) => !isParked).map(({ to }) => to)
+    return this.#openOf(id)
+      .filter(({ isParked, outlives }) => outlives && !isParked)
+      .map(({ to }) => to)
   }
 
   unpark(id: SandboxId): void {
@@ -65,7 +87,7 @@ export class IncomingConnections {
   resume(id: SandboxId, burrow: Burrow, ends: readonly OpenEnd[]): void {
     if (ends.length === 0 && !this.#sandboxes.has(id)) return
     const { open, parked } = this.#of(id)
-    for (const kept of open) if (kept.isParked) kept.burrow = burrow
+    for (const kept of open.values()) if (kept.isParked) kept.burrow = burrow
     parked.resume(ends)
   }
 
@@ -77,9 +99,9 @@ export class IncomingConnections {
   leaveBurrow(id: SandboxId, burrow: Burrow): readonly string[] {
     this.#sandboxes.get(id)?.parked.leaveBurrow()
     const isLost = (kept: KeptIncoming) => kept.burrow === burrow && !kept.isParked
-    const lost = [...(this.#sandboxes.get(id)?.open ?? [])].filter(isLost).map(({ to }) => to)
+    const lost = this.#openOf(id).filter((kept) => kept.outlives && isLost(kept))
     this.#endWhere(id, isLost)
-    return lost
+    return lost.map(({ to }) => to)
   }
 
   forget(id: SandboxId): void {
@@ -87,13 +109,17 @@ export class IncomingConnections {
   }
 
   #endWhere(id: SandboxId, isMeant: (kept: KeptIncoming) => boolean): void {
-    for (const kept of [...(this.#sandboxes.get(id)?.open ?? [])]) if (isMeant(kept)) kept.abandon()
+    for (const kept of this.#openOf(id)) if (isMeant(kept)) kept.abandon()
+  }
+
+  #openOf(id: SandboxId): readonly KeptIncoming[] {
+    return [...(this.#sandboxes.get(id)?.open.values() ?? [])]
   }
 
   #of(id: SandboxId): SandboxConnections {
     const found = this.#sandboxes.get(id)
     if (found !== undefined) return found
-    const made = { open: new Set<KeptIncoming>(), parked: new ParkedEnds(this.#addon, this.#budget) }
+    const made = { open: new Map(), parked: new ParkedEnds(this.#addon, this.#budget) }
     this.#sandboxes.set(id, made)
     return made
   }
@@ -107,6 +133,7 @@ class KeptIncoming implements KeepableConnection {
   readonly connection: PortConnection & Socket
   readonly to: string
   burrow: Burrow
+  isAwaited = false
 
   constructor(connection: PortConnection & Socket, burrow: Burrow) {
     this.connection = connection
@@ -116,6 +143,11 @@ class KeptIncoming implements KeepableConnection {
 
   get client(): Socket {
     return this.connection
+  }
+
+  /** False while it waits for the next request. */
+  get outlives(): boolean {
+    return this.connection.outlives === true
   }
 
   get isParked(): boolean {
@@ -129,7 +161,7 @@ class KeptIncoming implements KeepableConnection {
 
   abandon(): void {
     this.connection.destroy(
-      new DormouseError('agent_unreachable', 'The connection did not outlive the sleep.'),
+      new DormouseError('agent_unreachable', 'The connection ended when the sandbox was saved.'),
     )
   }
 }

@@ -23,7 +23,7 @@ import type { NetworkPolicy, SandboxRow } from '../store/sandbox-rows.ts'
 import { ConnectionEnds } from './connection-ends.ts'
 import type { DenialHistory } from './denial-history.ts'
 import type { FailedLookupHistory } from './failed-lookup-history.ts'
-import { IncomingConnections } from './incoming-connections.ts'
+import { IncomingConnections, type KeepOptions } from './incoming-connections.ts'
 import { LostConnections } from './lost-connections.ts'
 import { ParkedConnections } from './parked-connections.ts'
 
@@ -213,9 +213,14 @@ export class NetworkService implements Disposable {
   }
 
   /** A connection to a port of an awake sandbox outlives its sleeps from now on, as far as its policy allows. */
-  keep(id: SandboxId, connection: PortConnection): void {
+  keep(id: SandboxId, connection: PortConnection, options?: KeepOptions): void {
     const burrow = this.#gates.get(id)?.burrow
-    if (burrow !== undefined) this.#incoming.keep(id, burrow, connection)
+    if (burrow !== undefined) this.#incoming.keep(id, burrow, connection, options)
+  }
+
+  /** The sandbox is about to sleep: connections whose client waits for an answer will end. */
+  endAwaited(id: SandboxId): void {
+    this.#incoming.endAwaited(id)
   }
 
   /** The frozen sandbox wakes: its connections continue. Never rejects. */

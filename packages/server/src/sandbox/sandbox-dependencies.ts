@@ -49,6 +49,7 @@ export interface SandboxDependencies {
     | 'check'
     | 'open'
     | 'keep'
+    | 'endAwaited'
     | 'saved'
     | 'connectionsIn'
     | 'copied'

@@ -7,8 +7,9 @@ import type {
   SnapshotAnswer,
   WhyAnswer,
 } from '@dormouse/contracts/http'
-import type { Burrow, ConnectProcess, Guest, PortConnection, Snapshot } from '@dormouse/engine'
+import type { Burrow, ConnectProcess, Guest, Snapshot } from '@dormouse/engine'
 import { Moment } from '../clock/moment.ts'
+import type { KeepArguments } from '../network/incoming-connections.ts'
 import type { LedgerEntry } from '../store/ledger-rows.ts'
 import type { Page } from '../store/page.ts'
 import type { SandboxRow, Tier } from '../store/sandbox-rows.ts'
@@ -47,8 +48,7 @@ import { explainWhy } from './why.ts'
 
 /**
  * One sandbox: its row, its burrow while it has one, the lock that orders calls and transitions, and the work that
- * keeps it awake. Calls into the sandbox share the lock; a transition holds it alone. All methods may be called at
- * any time.
+ * keeps it awake. Calls into it share the lock; a transition holds it alone. Methods may be called at any time.
  */
 export class Sandbox {
   readonly deps: SandboxDependencies
@@ -78,7 +78,7 @@ export class Sandbox {
   readonly #created: Moment
   #stateSince: Moment
   /** A connection to one of its ports outlives its sleeps from now on. */
-  readonly keep = (connection: PortConnection) => this.deps.network.keep(this.id, connection)
+  readonly keep = (...kept: KeepArguments) => this.deps.network.keep(this.id, ...kept)
   readonly attachProcess = (request: ConnectProcess, options: UseOptions) =>
     AttachedProcess.start(this, request, options)
 

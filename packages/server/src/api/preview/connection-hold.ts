@@ -26,10 +26,11 @@ export class ConnectionHold implements Disposable {
     this.#hold = this.#begin()
   }
 
-  /** Call with the connection as soon as it is open. */
+  /** Call with the connection as soon as it is open, and while the sandbox cannot be saved if possible. */
   follow(connection: PortConnection): void {
     this.#connection?.off('parked', this.#onParked)
     this.#connection = connection.on('parked', this.#onParked)
+    this.#sandbox.keep(connection, { isAwaited: true })
   }
 
   /**

@@ -7,7 +7,7 @@ import type { Departure } from './departure.ts'
 import { headerLines, headersForClient, headersForSandbox, type PreviewTarget } from './forwarded-headers.ts'
 import type { ConnectionUser, KeptConnection, KeptConnections } from './kept-connections.ts'
 import type { PreviewRequest, PreviewResponse } from './preview-message.ts'
-import { noAnswer, REASON } from './proxy-request.ts'
+import { endedBySave, noAnswer, REASON } from './proxy-request.ts'
 
 /**
  * Bytes of a response that may wait for a slow client before reading pauses. Node counts a piece as waiting until its
@@ -69,9 +69,10 @@ async function forwardWhile(
   }
   const connection = idle ?? (await use(connect))
   if (await send(connection, forwarded, hold)) return
-  // A checkpoint or a snapshot ended the connection, and the sandbox continues in another burrow.
-  const wasSaved = sandbox.guestNow() !== guest && sandbox.view().state === 'running'
-  if (!connection.isReused && !wasSaved) throw noAnswer(port, undefined)
+  // A checkpoint or a snapshot may end a connection that the program has not accepted yet.
+  const wasSaved = sandbox.guestNow() !== guest
+  const continues = wasSaved && sandbox.view().state === 'running'
+  if (!connection.isReused && !continues) throw wasSaved ? endedBySave(port) : noAnswer(port, undefined)
   // The program may have received the request, so nothing waits here until it listens again.
   const second = await use((awake) => kept.connect(awake, port)).catch((error: unknown) => {
     throw hasErrorCode(error, 'port_closed') ? noAnswer(port, error) : error

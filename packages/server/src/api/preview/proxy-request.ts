@@ -1,6 +1,6 @@
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { DormouseError } from '@dormouse/contracts'
+import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import { DISCARD_MAX_MS } from '../limits.ts'
 import { ANSWER_HEADERS_MAX_BYTES } from './answer-reader.ts'
 import {
@@ -143,10 +143,24 @@ function headText({ statusMessage = '' }: IncomingMessage, headers: readonly str
 }
 
 export function noAnswer(port: number, cause: unknown): DormouseError {
+  if (hasErrorCode(cause, 'agent_unreachable')) return endedBySave(port, cause)
   return new DormouseError(
     'port_closed',
     `The program on port ${port} closed the connection before it answered.`,
     {
+      details: { port },
+      cause,
+    },
+  )
+}
+
+/** The program may have received the request: only its client knows whether to send it again. */
+export function endedBySave(port: number, cause?: unknown): DormouseError {
+  return new DormouseError(
+    'agent_unreachable',
+    `The sandbox was saved before the program on port ${port} answered, and the connection ended with that.`,
+    {
+      hint: 'The program may have received the request. Send it again if that does no harm.',
       details: { port },
       cause,
     },

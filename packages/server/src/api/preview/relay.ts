@@ -27,9 +27,9 @@ export async function openRelay(
     const connection = await sandbox.use({ cause: 'port', what, signal }, async (guest) => {
       const connected = await guest.ports.connect(port, { signal })
       answered = kept?.expectAnswer(guest, port) ?? answered
+      hold.follow(connected)
       return connected
     })
-    hold.follow(connection)
     // Always one listener, also between two users of the connection.
     connection.on('error', () => {})
     connection.once('close', () => {

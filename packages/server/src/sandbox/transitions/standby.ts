@@ -130,6 +130,7 @@ export async function save(
 ): Promise<Saved> {
   const { engine, network, starts, log } = sandbox.deps
   const { wakeOnTimer: keepTimers } = sandbox.row
+  if (leave !== 'running') network.endAwaited(sandbox.id)
   try {
     const limitRestore: LimitRestore = (_id, restore) => starts.runUrgent(restore)
     const options = { leave, keepTimers, limitRestore, ...how }
