@@ -165,7 +165,7 @@ export class Services {
           'setup_failed',
           `Version ${version} of ${name} failed: ${found?.error ?? ''}`,
           {
-            hint: 'The version before it keeps serving. Correct what the message says, and deploy again.',
+            hint: `${stillServing(service)}Correct what the message says, and deploy again.`,
             details: { version },
           },
         )
@@ -173,6 +173,10 @@ export class Services {
       await sleep(POLL_MS, signal)
     }
   }
+}
+
+function stillServing({ version }: Service): string {
+  return version === undefined ? '' : `Version ${version} keeps serving. `
 }
 
 function pathOf(name: string): string {

@@ -211,10 +211,11 @@ class AsyncServices:
             if not is_log_shown and found is not None and found.template is not None:
                 is_log_shown = await self._show_log(found.template, on_log)
             if found is None or found.state == "failed":
+                serving = "" if service.version is None else f"Version {service.version} keeps serving. "
                 raise error_of(
                     "setup_failed",
                     f"Version {version} of {name} failed: {'' if found is None else found.error or ''}",
-                    hint="The version before it keeps serving. Correct what the message says, and deploy again.",
+                    hint=f"{serving}Correct what the message says, and deploy again.",
                     details={"version": version},
                 )
             if found.state == "ready" and found.is_current:

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
 import { createOptions } from './create-flags.ts'
-import { numberFlag, quietOption, timeFlag } from './flags.ts'
+import { collectValues, numberFlag, quietOption, timeFlag } from './flags.ts'
 import type { Define } from './program.ts'
 import { readyOptions } from './ready-flags.ts'
 import { serviceOptions } from './service-flags.ts'
@@ -38,13 +38,25 @@ function defineDeploy(program: Command, define: Define): void {
       new Option('--port <number>', 'the port that the program listens on').argParser(numberFlag('--port')),
       new Option('--start <command>', 'the command that serves (default: what the source says)'),
       ...readyOptions(),
-      new Option('--image <image>', 'the container image to build on'),
+      new Option(
+        '--image <image>',
+        'the container image to build on: node:24, an archive (web.tar) or an OCI layout (./web)',
+      ),
+      new Option(
+        '--login <user>',
+        'log in to the registry; reads the password from DORMOUSE_REGISTRY_PASSWORD',
+      ),
+      new Option('--build-arg <name=value>', 'a value for ARG of the Dockerfile').argParser(collectValues),
+      new Option('--target <stage>', 'the stage of the Dockerfile to build (default: the last)'),
+      new Option('-w, --cwd <path>', 'the working directory of the program'),
+      new Option('-u, --user <name>', 'the user of the program'),
       ...createOptions().filter(({ long }) => !NOT_OF_SERVICES.has(long ?? '')),
       ...serviceOptions(),
     ],
     load: async () => (await import('./commands/deploy.ts')).deployService,
     examples: [
       'deploy . --name api --start "node server.js" --port 3000',
+      'deploy nginx:alpine --name web --port 80',
       'deploy python --name files --start "python3 -m http.server 8000" --port 8000 --public',
     ],
   })

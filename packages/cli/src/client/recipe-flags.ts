@@ -33,9 +33,8 @@ export async function recipeOf(call: Call, flags: RecipeFlags): Promise<Partial<
 }
 
 /** An archive or an OCI layout of this machine is uploaded; everything else is a name that the server knows. */
-async function imageOf(call: Call, image: string): Promise<string> {
-  // Names of images look like relative paths, so a path has the ending of an archive or begins as a path.
-  if (!/^\.{0,2}\/|\.(tar|tar\.gz|tgz|oci)$/.test(image) || /^[a-z-]+:/.test(image)) return image
+export async function imageOf(call: Call, image: string): Promise<string> {
+  if (!isImagePath(image)) return image
   const found = await stat(image).catch(notAnImage(image))
   if (found.isDirectory()) await stat(join(image, 'oci-layout')).catch(notAnImage(image))
   const { client, signal } = call
@@ -43,6 +42,11 @@ async function imageOf(call: Call, image: string): Promise<string> {
   const upload = client.templates.upload(archive, { signal })
   const { id } = await call.withProgress(`Uploading ${image}`, upload)
   return `upload:${id}`
+}
+
+/** Names of images look like relative paths, so a path has the ending of an archive or begins as a path. */
+export function isImagePath(image: string): boolean {
+  return /^\.{0,2}\/|\.(tar|tar\.gz|tgz|oci)$/.test(image) && !/^[a-z-]+:/.test(image)
 }
 
 async function dockerfileOf(
@@ -76,7 +80,7 @@ function notThere(path: string): () => never {
   }
 }
 
-function readArguments(given: readonly string[]): Record<string, string> {
+export function readArguments(given: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     given.map((text) => {
       const at = text.indexOf('=')
@@ -86,7 +90,7 @@ function readArguments(given: readonly string[]): Record<string, string> {
   )
 }
 
-function readLogin({ io }: Call, username: string): { username: string; password: string } {
+export function readLogin({ io }: Call, username: string): { username: string; password: string } {
   const password = io.env['DORMOUSE_REGISTRY_PASSWORD']
   if (password) return { username, password }
   throw new UsageError('--login needs the password in the variable DORMOUSE_REGISTRY_PASSWORD')

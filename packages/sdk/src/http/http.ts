@@ -39,6 +39,8 @@ export interface Fetch extends Pick<Call, 'headers' | 'body' | 'signal'> {
 /** Call `close` after reading the body, or to stop reading. */
 export interface Opened {
   readonly response: Response
+  /** What the caller ends the call with. */
+  readonly signal?: AbortSignal | undefined
   readonly close: () => void
 }
 
@@ -119,7 +121,7 @@ export class Http {
     try {
       const response = await this.#fetchOnce({ ...call, signal: deadline.signal })
       deadline.stopTimer()
-      return { response, close: () => deadline.release() }
+      return { response, signal: call.signal, close: () => deadline.release() }
     } catch (error) {
       deadline.release()
       throw reasonOf(error, call, deadline)

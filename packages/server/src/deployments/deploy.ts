@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DormouseError } from '@dormouse/contracts'
+import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { DeployServiceRequest } from '@dormouse/contracts/http'
 import { NODE_PRELOAD } from '@dormouse/guest'
 import type { Caller } from '../access/caller.ts'
@@ -9,13 +9,15 @@ import { startProgram } from '../templates/recipe/start-program.ts'
 import { listTarEntries } from '../templates/recipe/tar-entries.ts'
 import type { Uploads } from '../templates/recipe/uploads.ts'
 import type { Templates } from '../templates/templates.ts'
-import { detectProject } from './detect-project.ts'
+import { COPY_ALL, detectProject } from './detect-project.ts'
 import type { LiveService } from './live-service.ts'
 import type { Replica } from './replica.ts'
 import type { Program, ReadyState, VersionPlan, VersionRow } from './service-rows.ts'
 
 /** A program without a time of its own for getting ready. */
 const READY_MS = 60_000
+/** A program that came with its template runs already. */
+const RUNNING_READY_MS = 10_000
 const LOOK_MS = 100
 
 export interface DeployServices {
@@ -55,7 +57,7 @@ export async function deploy(services: DeployServices, deployment: Deployment): 
     const ready = await makeReady(services, { ...deployment, version }, replica)
     put({ ready })
     const started = await service.adopt(replica, version, ready)
-    await service.answers(started, version.plan.ready?.timeoutMs ?? READY_MS)
+    await untilAnswers(service, started, version.plan, ready)
     signal.throwIfAborted()
     put({ state: 'ready' })
     started.say(`version ${version.version} serves`)
@@ -64,6 +66,26 @@ export async function deploy(services: DeployServices, deployment: Deployment): 
     if (replica !== undefined) await service.remove(replica)
     throw error
   }
+}
+
+async function untilAnswers(
+  service: LiveService,
+  replica: Replica,
+  { ready, port }: VersionPlan,
+  { program }: ReadyState,
+): Promise<void> {
+  const timeoutMs = ready?.timeoutMs ?? (program === undefined ? RUNNING_READY_MS : READY_MS)
+  await service.answers(replica, timeoutMs).catch((error: unknown) => {
+    throw program === undefined && hasErrorCode(error, 'port_closed') ? nothingStarted(port, error) : error
+  })
+}
+
+function nothingStarted(port: number, cause: unknown): DormouseError {
+  return new DormouseError(
+    'port_closed',
+    `Nothing listens on port ${port}, and nothing says what to start there. Name the command: \`start\`, or \`--start\`.`,
+    { details: { port }, cause },
+  )
 }
 
 /** Builds what the request describes, unless it names a template. */
@@ -80,6 +102,8 @@ async function buildTemplate(
     }
   const isDetected =
     context !== undefined && [image, dockerfile, steps, request.template].every((one) => !one)
+  // Files for an image or a template, without a word on where they go.
+  const isOnlyFiles = context !== undefined && dockerfile === undefined && steps === undefined
   const project = isDetected ? await detect(services, context, request.port, caller) : undefined
   const name = `service-${service.row.id.slice(3)}-v${version.version}`
   // Callers follow the log of the build by this name.
@@ -97,7 +121,7 @@ async function buildTemplate(
         context,
         buildArgs,
         target,
-        steps: project?.steps ?? steps ?? [],
+        steps: project?.steps ?? steps ?? (isOnlyFiles ? COPY_ALL : []),
       },
     },
     caller,

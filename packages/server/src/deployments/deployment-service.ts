@@ -32,6 +32,8 @@ import { viewService } from './view-service.ts'
 
 const SERVICES_PER_OWNER = 1000
 const SWEEP_MS = 5_000
+const HOW_TO_LIST =
+  'Its versions are in the service: `dormouse service show NAME`. Only those that are ready can serve.'
 const SERVER_ENDED = 'The server ended before it was deployed. Deploy it again.'
 export interface DeploymentServiceOptions extends DeployServices {
   readonly rows: ServiceRows
@@ -214,11 +216,13 @@ export class DeploymentService implements Deployments, AsyncDisposable {
         throw new DormouseError(
           'not_found',
           wanted === undefined ? 'There is no older version.' : `There is no version ${wanted}.`,
+          { hint: HOW_TO_LIST },
         )
       if (version.ready === undefined || version.state !== 'ready')
         throw new DormouseError(
           'conflict',
           `Version ${version.version} cannot serve: it is ${version.state}.`,
+          { hint: HOW_TO_LIST },
         )
       if (version.version === current) return viewService(service)
       await service.startReplica(version, version.ready)

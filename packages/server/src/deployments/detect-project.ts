@@ -10,26 +10,30 @@ export interface DetectedProject {
 }
 
 const DIRECTORY = '/app'
+/** Copies all files of a folder, and starts there. */
+export const COPY_ALL: readonly TemplateStep[] = [
+  { copy: ['.'], to: `${DIRECTORY}/` },
+  { workdir: DIRECTORY },
+]
 const PYTHON_PROGRAMS = ['main.py', 'app.py', 'server.py']
 
 /** Says how to build and start what is in a folder. Throws `invalid_argument` when it does not know. */
 export function detectProject(paths: ReadonlySet<string>, port: number): DetectedProject {
-  const copied: TemplateStep[] = [{ copy: ['.'], to: `${DIRECTORY}/` }, { workdir: DIRECTORY }]
   if (paths.has('package.json')) {
     const install = paths.has('package-lock.json') ? 'npm ci --omit=dev' : 'npm install --omit=dev'
-    return { from: 'node', steps: [...copied, { run: install }], start: 'npm start' }
+    return { from: 'node', steps: [...COPY_ALL, { run: install }], start: 'npm start' }
   }
   const main = PYTHON_PROGRAMS.find((path) => paths.has(path))
   const start = main && `python3 ${main}`
   if (paths.has('pyproject.toml'))
-    return { from: 'python', steps: [...copied, { run: 'pip install --no-cache-dir .' }], start }
+    return { from: 'python', steps: [...COPY_ALL, { run: 'pip install --no-cache-dir .' }], start }
   if (paths.has('requirements.txt')) {
     const run = 'pip install --no-cache-dir -r requirements.txt'
-    return { from: 'python', steps: [...copied, { run }], start }
+    return { from: 'python', steps: [...COPY_ALL, { run }], start }
   }
-  if (start !== undefined) return { from: 'python', steps: copied, start }
+  if (start !== undefined) return { from: 'python', steps: COPY_ALL, start }
   if (paths.has('index.html'))
-    return { from: 'python', steps: copied, start: `python3 -m http.server ${port}` }
+    return { from: 'python', steps: COPY_ALL, start: `python3 -m http.server ${port}` }
   throw new DormouseError('invalid_argument', 'The files do not say how to build and start them.', {
     details: { field: 'context' },
     hint: 'Add a Dockerfile, package.json, pyproject.toml, requirements.txt, main.py or index.html, or name a `template` and `steps`.',

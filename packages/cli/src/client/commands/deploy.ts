@@ -1,13 +1,15 @@
 import { stat } from 'node:fs/promises'
-import { basename, resolve } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import type { DeployService } from 'dormouse'
 import type { Call } from '../call.ts'
 import { UsageError } from '../cli-error.ts'
+import { didYouMean } from '../closest-names.ts'
 import { parseMount } from '../create-flags.ts'
 import { type NetworkFlags, networkOptions } from '../network-flags.ts'
 import { omitUndefined, omitUndefinedOrNone } from '../omit-undefined.ts'
 import { type PolicyFlags, toPolicy } from '../policy-flags.ts'
 import { type ReadyFlags, readyOf } from '../ready-flags.ts'
+import { imageOf, isImagePath, readArguments, readLogin } from '../recipe-flags.ts'
 import { type ServiceFlags, toSettings } from '../service-flags.ts'
 
 interface DeployFlags extends NetworkFlags, PolicyFlags, ReadyFlags, ServiceFlags {
@@ -16,12 +18,17 @@ interface DeployFlags extends NetworkFlags, PolicyFlags, ReadyFlags, ServiceFlag
   readonly start?: string
   readonly template?: string
   readonly image?: string
+  readonly login?: string
+  readonly buildArg?: readonly string[]
+  readonly target?: string
+  readonly cwd?: string
+  readonly user?: string
   readonly env?: Record<string, string>
   readonly secret?: readonly string[]
   readonly volume?: readonly string[]
 }
 
-/** A directory is built; everything else is the name of a template or an image. */
+/** A directory is built; an archive or an OCI layout is an image; everything else names a template or an image. */
 export async function deployService(
   call: Call,
   source: string | undefined,
@@ -32,12 +39,18 @@ export async function deployService(
   if (port === undefined) throw new UsageError('the port of the program is missing', 'Add --port NUMBER.')
   const { dir, named } = await sourceOf(source, flags)
   const name = flags.name ?? nameOf(dir ?? source)
-  const { env, start } = flags
+  const { env, start, target, cwd, user } = flags
+  if (dir === undefined && named.template === source) await requireTemplate(call, named.template)
+  const image = named.image === undefined ? undefined : await imageOf(call, named.image)
   const request: DeployService = {
     port,
     ...named,
     ...toSettings(flags),
     ...omitUndefined({
+      image,
+      registryAuth: flags.login === undefined ? undefined : readLogin(call, flags.login),
+      buildArgs: flags.buildArg && readArguments(flags.buildArg),
+      ...{ target, cwd, user },
       ...{ start, env, secrets: flags.secret && [...flags.secret], volumes: flags.volume?.map(parseMount) },
       ready: readyOf(flags),
       limits: omitUndefinedOrNone(toPolicy(flags).limits ?? {}),
@@ -62,17 +75,36 @@ async function sourceOf(
 ): Promise<{ dir?: string; named: Pick<DeployService, 'template' | 'image'> }> {
   const named = omitUndefined({ template, image })
   if (source === undefined) return { named }
-  if ((await stat(source).catch(() => undefined))?.isDirectory() === true)
-    return { dir: resolve(source), named }
-  if (/^\.{0,2}\//.test(source))
-    throw new UsageError(`${source} is no directory`, 'Name the directory to deploy.')
+  const found = await stat(source).catch(() => undefined)
+  if (found?.isDirectory() === true && !(await isLayout(source))) return { dir: resolve(source), named }
+  if (found === undefined && /^\.{0,2}\//.test(source))
+    throw new UsageError(
+      `${source} is not there`,
+      'Name a directory, an archive of an image, or an OCI layout.',
+    )
   if (template !== undefined || image !== undefined)
     throw new UsageError(`${source} is no directory`, 'Leave it out, or leave out --template and --image.')
-  return { named: /[:/]/.test(source) ? { image: source } : { template: source } }
+  if (found?.isDirectory() === true) return { named: { image: resolve(source) } }
+  return { named: isImagePath(source) || /[:/]/.test(source) ? { image: source } : { template: source } }
+}
+
+/** Before anything is made: a misspelt directory looks like a template. */
+async function requireTemplate({ client, signal }: Call, name: string | undefined): Promise<void> {
+  if (name === undefined) return
+  const names = (await client.templates.list({ signal }).all()).map((template) => template.name)
+  if (names.includes(name)) return
+  throw new UsageError(
+    `${name} is neither a directory here nor a template`,
+    `${didYouMean(name, names)}Run \`dormouse template ls\` to list templates.`,
+  )
+}
+
+async function isLayout(directory: string): Promise<boolean> {
+  return (await stat(join(directory, 'oci-layout')).catch(() => undefined)) !== undefined
 }
 
 function nameOf(source: string | undefined): string {
-  const name = basename(source ?? '').replace(/[:@].*$/, '')
+  const name = basename(source ?? '').replace(/[:@].*$|\.(tar|tar\.gz|tgz|oci)$/, '')
   if (name !== '') return name
   throw new UsageError('the service needs a name', 'Add --name NAME.')
 }
