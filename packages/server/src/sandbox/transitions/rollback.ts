@@ -1,4 +1,4 @@
-import { DormouseError } from '@dormouse/contracts'
+import { DormouseError, hasErrorCode } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
 import type { SnapshotRow } from '../../store/snapshot-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
@@ -97,7 +97,25 @@ async function restoreAt(sandbox: Sandbox, to: SnapshotRow): Promise<Burrow> {
   await sandbox.sample()
   const whose = { sandboxId: row.id, of: to.sandboxId }
   const options = { ...whose, ...currentOptions(deps, row, to.id), reason: 'rollback' as const }
-  return deps.starts.run(row.owner, () => deps.engine.restore(to.id, options))
+  return deps.starts.run(row.owner, () =>
+    deps.engine.restore(to.id, options).catch((error: unknown) => {
+      throw hasErrorCode(error, 'in_use') ? lockIsHeld(error) : error
+    }),
+  )
+}
+
+/** The old burrow keeps its locks until the new one answers, so that a failure leaves the sandbox where it was. */
+function lockIsHeld(cause: DormouseError): DormouseError {
+  const { details } = cause
+  return new DormouseError(
+    'in_use',
+    `The snapshot has a lock on ${details['path']}, which this sandbox or another one holds now.`,
+    {
+      hint: 'Give the lock back first. If this sandbox holds it, you can also put it to standby in tier `stored`, roll back, and wake it.',
+      details,
+      cause,
+    },
+  )
 }
 
 function requireSnapshot({ deps }: Sandbox, { id }: SnapshotRow): void {

@@ -1,0 +1,105 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { ServerProcess } from './server-process.ts'
+
+const volumes = [{ volume: 'shared', path: '/data' }]
+const LOCK = `
+import fcntl
+f = open("/data/f", "a+")
+f.write("x")
+f.flush()
+fcntl.flock(f, fcntl.LOCK_EX)`
+const TRY = `
+import fcntl
+g = open("/data/f", "r+")
+try:
+  fcntl.flock(g, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  print("free")
+except OSError:
+  print("held")`
+
+let server: ServerProcess
+beforeAll(async () => {
+  server = await ServerProcess.start({ idleTimeoutMs: 0 })
+})
+beforeEach(async () => {
+  await server.ok('/v1/volumes', { json: { name: 'shared' } })
+  for (const name of ['ada', 'bob']) await server.ok('/v1/sandboxes', { json: { name, volumes } })
+  await server.run('ada', LOCK)
+})
+afterEach(() => server.clear())
+afterAll(() => server?.cleanUp())
+
+const at = (name: string) => `/v1/sandboxes/${name}`
+const sleep = (name: string, tier: string) => server.ok(`${at(name)}/standby`, { json: { tier } })
+/** Whether another sandbox can lock the file. It gives the lock back at once. */
+const tried = (name: string) => server.run(name, `${TRY}\ng.close()`)
+const wake = async (name: string) => {
+  const { status, body } = await server.call(`${at(name)}/resume`, { json: {} })
+  return { status, error: body.error }
+}
+
+test('a sandbox with a lock on a volume sleeps; a frozen one keeps the lock, a stored one gets it back', async () => {
+  expect(await tried('bob')).toBe('held\n')
+  await sleep('ada', 'frozen')
+  expect(await tried('bob')).toBe('held\n')
+  expect((await wake('ada')).status).toBe(200)
+  await sleep('ada', 'stored')
+  expect(await tried('bob')).toBe('free\n')
+  expect((await wake('ada')).status).toBe(200)
+  expect(await tried('bob')).toBe('held\n')
+}, 60_000)
+
+test('a wake is refused while another sandbox holds the lock, and after the file was changed; nothing is lost', async () => {
+  await sleep('ada', 'stored')
+  await server.run('bob', TRY)
+  expect(await wake('ada')).toMatchObject({
+    status: 409,
+    error: {
+      code: 'in_use',
+      message: expect.stringContaining('/data/f'),
+      hint: expect.stringMatching(/Wait/),
+    },
+  })
+  expect((await server.ok(at('ada'))).state).toBe('standby')
+  await server.run('bob', 'g.close()')
+  expect(await server.run('ada', 'f.seek(0); print(f.read())')).toBe('x\n')
+  await sleep('ada', 'stored')
+  await server.run('bob', 'open("/data/f", "a").write("y")')
+  expect(await wake('ada')).toMatchObject({
+    status: 409,
+    error: { code: 'conflict', message: expect.stringContaining('changed') },
+  })
+  await server.ok(at('ada'), { method: 'PATCH', json: { volumes: [] } })
+  expect(await server.run('ada', 'print(f.name)')).toBe('/data/f\n')
+}, 60_000)
+
+test('a rollback to a snapshot with a lock is refused while any sandbox holds the lock, and gives it back otherwise', async () => {
+  const { id } = await server.ok(`${at('ada')}/snapshots`, { json: {} })
+  const rollback = () => server.call(`${at('ada')}/rollback`, { json: { snapshotId: id } })
+  const refused = {
+    status: 409,
+    body: { error: { code: 'in_use', hint: expect.stringContaining('put it to standby in tier `stored`') } },
+  }
+  await server.run('ada', 'later = 1')
+  expect(await rollback()).toMatchObject(refused)
+  expect(await server.run('ada', 'print(later)')).toBe('1\n')
+  await sleep('ada', 'stored')
+  expect((await rollback()).status).toBe(200)
+  expect(await server.run('ada', 'print("later" in globals())')).toBe('False\n')
+  expect(await tried('bob')).toBe('held\n')
+  await server.run('ada', 'f.close(); later = 2')
+  expect(await server.run('bob', TRY)).toBe('free\n')
+  expect(await rollback()).toMatchObject(refused)
+  expect(await server.run('ada', 'print(later)')).toBe('2\n')
+  await server.run('bob', 'g.close()')
+  expect((await rollback()).status).toBe(200)
+  expect(await tried('bob')).toBe('held\n')
+}, 60_000)
+
+test('a fork with a lock for writing is refused with the path and what to do, and the sandbox keeps its lock', async () => {
+  const { status, body } = await server.call(`${at('ada')}/fork`, { json: { count: 1 } })
+  expect(status).toBe(409)
+  expect(body.error).toMatchObject({ message: expect.stringContaining('lock for writing on /data/f') })
+  expect(body.error.hint).not.toBe('')
+  expect(await tried('bob')).toBe('held\n')
+}, 60_000)
