@@ -23,9 +23,12 @@ try {
   const parent = await client.create()
   await client.run(parent.id, 'import math')
   const forks = await measureJob(client, { sandbox: parent.id, sandboxPer: 'task' })
+  const moreForks = await measureJob(client, {
+    ...{ sandbox: parent.id, sandboxPer: 'task', concurrency: 2 * AT_ONCE },
+  })
   const workers = await measureJob(client, { sandbox: parent.id, sandboxPer: 'worker' })
   const pools = { fresh: measurePool(1), kept: measurePool(0) }
-  const result = { count: COUNT, atOnce: AT_ONCE, forks, workers, pools }
+  const result = { count: COUNT, atOnce: AT_ONCE, forks, moreForks, workers, pools }
   await report({ name: 'jobs', options, result, text: describe(result) })
   client.close()
 } finally {
@@ -61,9 +64,10 @@ if __name__ == '__main__':
   return Number(execFileSync('python3', ['-c', code], { encoding: 'utf8' }))
 }
 
-function describe({ count, atOnce, forks, workers, pools }) {
+function describe({ count, atOnce, forks, moreForks, workers, pools }) {
   const rows = [
     ['job, a fork for each task', forks.toFixed(1)],
+    [`job, a fork for each task, ${2 * atOnce} at a time`, moreForks.toFixed(1)],
     ['job, workers', workers.toFixed(1)],
     ['process pool of Python, a process for each task', pools.fresh.toFixed(1)],
     ['process pool of Python, processes that are kept', pools.kept.toFixed(1)],
