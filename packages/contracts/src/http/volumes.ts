@@ -4,7 +4,7 @@ import { nameField, pageOf, pageQuery, sandboxIdField, textField, timestampField
 
 const sizeBytesField = z
   .int()
-  .min(MIN_DISK_BYTES)
+  .min(MIN_DISK_BYTES, `must be at least ${MIN_DISK_BYTES}, which is 16 MiB`)
   .max(MAX_DISK_BYTES)
   .describe(
     'How many bytes the volume may hold. With a `hard` limit, writes beyond it fail inside. With a `measured` one, sandboxes that can write to the volume are then put to standby without loss, and cannot wake before the size is raised.',

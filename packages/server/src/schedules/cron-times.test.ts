@@ -73,3 +73,8 @@ test('years of missed seconds are settled at once', () => {
   const { fireAt, nextAt } = dueNow(seconds, at('2026-01-01T00:00:00Z'), at('2030-01-01T00:00:00.5Z'), 'once')
   expect([iso(fireAt), iso(nextAt)]).toEqual(['2030-01-01T00:00:00.000Z', '2030-01-01T00:00:01.000Z'])
 })
+
+test('a refusal names what is wrong in words of ours', () => {
+  expect(() => cronTimes('* * * * *', 'Mars/Base')).toThrow(/^timezone: "Mars\/Base" is not a time zone$/)
+  expect(() => cronTimes('61 * * * *', 'UTC')).toThrow(/^cron: Invalid value for minute: 61$/)
+})

@@ -60,15 +60,30 @@ function closeTo(times: CronTimes, from: number, nowMs: number): number {
 }
 
 function compile(cron: string, timezone: string): Cron {
+  if (!isTimeZone(timezone))
+    throw new DormouseError('invalid_argument', `timezone: "${timezone}" is not a time zone`, {
+      details: { field: 'timezone' },
+      hint: 'Use a name of the IANA database, such as Europe/Berlin or UTC.',
+    })
   try {
     const compiled = new Cron(cron, { timezone, paused: true })
-    // An unknown zone is noticed only when it is used.
     compiled.nextRun(new Date(0))
     return compiled
   } catch (error) {
-    const problem = error instanceof Error ? error.message : String(error)
+    const text = error instanceof Error ? error.message : String(error)
+    // The parser names its own classes.
+    const problem = text.replace(/^Cron\w*: /, '')
     throw new DormouseError('invalid_argument', `cron: ${problem}`, {
       hint: 'Use five fields such as "30 2 * * *" and a time zone such as Europe/Berlin.',
     })
+  }
+}
+
+function isTimeZone(name: string): boolean {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: name })
+    return true
+  } catch {
+    return false
   }
 }
