@@ -11,6 +11,22 @@ const BODY = randomBytes(2 * 1024 ** 2)
 const SHA256 = createHash('sha256').update(BODY).digest('hex')
 const EMPTY = createHash('sha256').digest('hex')
 
+/** Accepts the next connection when it has answered the one before. */
+const ONE_AT_A_TIME = `
+import json, os, time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Handler(BaseHTTPRequestHandler):
+  def do_GET(self):
+    with open("/root/asked.new", "w") as file:
+      file.write(json.dumps({self.path: 1}))
+    os.replace("/root/asked.new", "/root/asked")
+    while not os.path.exists("/root/go"):
+      time.sleep(0.02)
+    self.send_response(200)
+    self.end_headers()
+  do_POST = do_GET
+HTTPServer(("127.0.0.1", 8001), Handler).serve_forever()`
+
 let server: ServerProcess
 let at: string
 beforeAll(async () => {
@@ -104,4 +120,24 @@ test('requests that wait for their answer when the sandbox is put to sleep end, 
     })
   }
   expect((await server.ok(at)).state).toBe('standby')
+}, 60_000)
+
+test('a request that the program has not accepted yet prevents no checkpoint, and is answered or refused', async () => {
+  await server.ok(`${at}/files?path=/root/one.py`, { method: 'PUT', body: ONE_AT_A_TIME })
+  await server.ok(`${at}/processes`, { json: { args: ['python3', '/root/one.py'], keepAwake: false } })
+  await server.ok(`${at}/ports/8001/wait`, { json: {} })
+  const one = (method: string, path: string) =>
+    send(server, `${at}/ports/8001${path}`, { method, headers: headers() })
+  const first = one('POST', '/first')
+  await received('/first')
+  const second = [one('POST', '/second'), one('GET', '/second')]
+  // Both are in the queue of the socket that listens.
+  await sleep(500)
+  await server.ok(`${at}/snapshots`, { json: {} })
+  await answerAll()
+  expect((await first).status).toBe(200)
+  const [post, get] = await Promise.all(second)
+  expect([200, 502]).toContain(post?.status)
+  if (post?.status === 502) expect(post.json.error.code).toBe('agent_unreachable')
+  expect(get?.status).toBe(200)
 }, 60_000)
