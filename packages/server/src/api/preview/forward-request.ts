@@ -69,7 +69,7 @@ async function forwardWhile(
   }
   const connection = idle ?? (await use(connect))
   if (await send(connection, forwarded, hold)) return
-  // A checkpoint or a snapshot may end a connection that the program has not accepted yet.
+  // A checkpoint or a snapshot ends the connection where the policy of the sandbox keeps none.
   const wasSaved = sandbox.guestNow() !== guest
   const continues = wasSaved && sandbox.view().state === 'running'
   if (!connection.isReused && !continues) throw wasSaved ? endedBySave(port) : noAnswer(port, undefined)
