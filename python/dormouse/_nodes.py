@@ -19,11 +19,19 @@ class NodeLoad:
 
 
 @dataclass(frozen=True)
+class NotMoved:
+    sandbox_id: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class NodeDrain:
     # How many sandboxes a drain has to move, has moved, and cannot move.
     total: int
     moved: int
     left: int
+    # The first 20 that cannot move, and why.
+    stays: Sequence[NotMoved] = ()
 
 
 @dataclass(frozen=True)
@@ -56,12 +64,6 @@ class Moved:
     sandbox_id: str
     # The node that the sandbox wakes on.
     node: str
-
-
-@dataclass(frozen=True)
-class NotMoved:
-    sandbox_id: str
-    reason: str
 
 
 @dataclass(frozen=True)

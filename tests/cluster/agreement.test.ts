@@ -148,6 +148,19 @@ describe('the directory', () => {
     expect(await first.remove(added)).toBe(false)
   })
 
+  test('says whether an acknowledged change still counts', async () => {
+    using first = await Directory.open({ bucket: (await connect('s-1')).directory, key })
+    using second = await Directory.open({ bucket: (await connect('s-2')).directory, key })
+    const claimed = await first.add('sb-s', entry('one'))
+    const seen = await second.read('sb-s')
+    if (claimed === undefined || seen === undefined) throw new Error('there is no entry')
+    expect(await first.stands(claimed)).toBe(true)
+    const replaced = await second.change(seen, entry('two'))
+    if (replaced === undefined) throw new Error('it was not replaced')
+    expect(await first.stands(claimed)).toBe(false)
+    expect(await second.stands(replaced)).toBe(true)
+  })
+
   test('cannot be read with another key', async () => {
     const other = new ClusterKey(randomBytes(32))
     await expect(

@@ -170,8 +170,22 @@ describe('a drain', () => {
       await run(one, id, `value = ${count}`)
       ids.push(id)
     }
-    const fixed = await one.ok('/v1/sandboxes', { json: { ephemeral: true }, key })
+    await one.ok('/v1/volumes', { json: { name: 'data' }, key })
+    const volumes = [{ volume: 'data', path: '/data' }]
+    const ephemeral = await one.ok('/v1/sandboxes', { json: { ephemeral: true }, key })
+    const mounted = await one.ok('/v1/sandboxes', { json: { volumes }, key })
+    const stays = [
+      { sandboxId: ephemeral.id, reason: expect.stringContaining('ephemeral') },
+      { sandboxId: mounted.id, reason: expect.stringContaining('mounts volumes') },
+    ]
     const node = await nodeOf(one)
+    const to = { json: { node: await nodeOf(two) }, key }
+    expect(await one.call(`/v1/sandboxes/${mounted.id}/move`, to)).toMatchObject({
+      status: 409,
+      body: {
+        error: { code: 'conflict', message: stays[1]?.reason, hint: expect.stringContaining('volumes') },
+      },
+    })
     const seen: Json[] = []
     const drained = two.ok(`/v1/nodes/${node}/drain`, { json: {}, key })
     const shown = async () => {
@@ -180,10 +194,12 @@ describe('a drain', () => {
       if (drain !== undefined) seen.push(drain)
       return drain
     }
-    await expect.poll(shown, { timeout: 60_000, interval: 50 }).toEqual({ total: 4, moved: 3, left: 1 })
+    await expect
+      .poll(shown, { timeout: 60_000, interval: 50 })
+      .toEqual({ total: 5, moved: 3, left: 2, stays: expect.arrayContaining(stays) })
     const { moved, left } = await drained
     expect(moved.map(({ sandboxId }: Json) => sandboxId).sort()).toEqual([...ids].sort())
-    expect(left).toEqual([{ sandboxId: fixed.id, reason: expect.stringContaining('ephemeral') }])
+    expect(left).toEqual(expect.arrayContaining(stays))
     expect(seen.map((drain) => drain.moved)).toEqual(seen.map((drain) => drain.moved).sort())
     for (const [index, id] of ids.entries()) {
       expect(await run(two, id, 'print(value)')).toBe(String(index))
@@ -191,6 +207,14 @@ describe('a drain', () => {
     }
     const { drain } = await two.ok(`/v1/nodes/${node}/cordon`, { json: { cordoned: false }, key })
     expect(drain).toBeUndefined()
-    await one.call(`/v1/sandboxes/${fixed.id}`, { method: 'DELETE', key })
+    // When the host is lost, the error says why no other host continues what stayed.
+    await one.kill()
+    const error = async () => (await two.call(`/v1/sandboxes/${mounted.id}`, { key })).body.error
+    await expect
+      .poll(error, { timeout: 10 * LEASE_MS, interval: 300 })
+      .toMatchObject({ code: 'host_unavailable', message: stays[1]?.reason, hint: expect.any(String) })
+    await one.begin()
+    for (const { id } of [ephemeral, mounted])
+      await one.call(`/v1/sandboxes/${id}`, { method: 'DELETE', key })
   })
 })

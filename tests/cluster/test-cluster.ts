@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ServerProcess } from '../server/server-process.ts'
+import { type Elsewhere, HERE, ServerProcess } from '../server/server-process.ts'
 import { NatsServer } from './nats-server.ts'
 
 export const LEASE_MS = 4_000
@@ -43,10 +43,11 @@ export class TestCluster {
     }
   }
 
-  /** `changes`: settings of the cluster that this host has otherwise. */
-  async addHost(changes: object = {}): Promise<ServerProcess> {
+  /** `changes`: settings of the cluster that this host has otherwise. `where`: what starts it. */
+  async addHost(changes: object = {}, where: Partial<Elsewhere> = {}): Promise<ServerProcess> {
     const { cluster, ...others } = this.#config as { cluster: object }
-    const host = await ServerProcess.start({ ...others, cluster: { ...cluster, ...changes } })
+    const config = { ...others, cluster: { ...cluster, ...changes } }
+    const host = await ServerProcess.start(config, { ...HERE, ...where })
     this.hosts.push(host)
     return host
   }

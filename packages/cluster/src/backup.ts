@@ -20,6 +20,7 @@ const STREAMS = [
   'KV_dormouse-claims',
   'dormouse-jobs',
   'KV_dormouse-snapshots',
+  'KV_dormouse-services',
   'KV_dormouse-directory',
   'dormouse-depot',
 ]
@@ -54,9 +55,9 @@ interface MessageHead {
 }
 
 /**
- * Writes what the hosts keep in NATS to a file: directory, names, keys, shared state, jobs, kept snapshots and the depot.
- * It stays encrypted with the cluster key, which is not in the file. The hosts may continue meanwhile. The file appears
- * when it is whole and on disk. Throws `no_space`.
+ * Writes what the hosts keep in NATS to a file: directory, names, keys, shared state, jobs, services, kept snapshots and
+ * the depot. It stays encrypted with the cluster key, which is not in the file. The hosts may continue meanwhile. The
+ * file appears when it is whole and on disk. Throws `no_space`.
  */
 export async function backUpCluster(connection: ClusterConnection, path: string): Promise<BackupTotal> {
   const draft = `${path}.new`

@@ -46,6 +46,8 @@ export interface ClusterConnection extends AsyncDisposable {
   readonly state: KV
   /** Snapshots of templates, and those that callers keep. */
   readonly snapshots: KV
+  /** Which host owns which service. */
+  readonly services: KV
   /** What one host has taken on, so that no other does. */
   readonly claims: KV
 }
@@ -68,20 +70,21 @@ export async function connectCluster(options: ConnectCluster): Promise<ClusterCo
     const kvm = new Kvm(client)
     const bucket = (name: string) =>
       kvm.create(`dormouse-${name}`, { history: 1, replicas: options.replicas })
-    const [hosts, directory, names, keys, state, snapshots, claims] = await Promise.all([
+    const [hosts, directory, names, keys, state, snapshots, services, claims] = await Promise.all([
       bucket('hosts'),
       bucket('directory'),
       bucket('names'),
       bucket('keys'),
       bucket('state'),
       bucket('snapshots'),
+      bucket('services'),
       kvm.create('dormouse-claims', { history: 1, replicas: options.replicas, ttl: CLAIM_KEPT_MS }),
     ])
     await requireSameKey(keys, options.key)
     await requireFormat(keys)
     return {
       ...{ nats, jetstream: client, manager, key: options.key },
-      ...{ hosts, directory, names, keys, state, snapshots, claims },
+      ...{ hosts, directory, names, keys, state, snapshots, services, claims },
       [Symbol.asyncDispose]: () => nats.close(),
     }
   } catch (error) {

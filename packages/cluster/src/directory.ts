@@ -45,36 +45,48 @@ const storedEntrySchema = entrySchema.extend({ replica: replicaSchema.loose().op
 export type Replica = z.output<typeof replicaSchema>
 export type DirectoryEntry = z.output<typeof entrySchema>
 
-export interface Located {
+export interface Located<Entry = DirectoryEntry> {
   readonly id: string
-  readonly entry: DirectoryEntry
+  readonly entry: Entry
   readonly revision: number
 }
 
-export interface DirectoryOptions {
+/** What a directory is about. */
+export interface EntryKind<Entry> {
+  /** Encrypted entries open only as entries of their kind. */
+  readonly name: string
+  readonly schema: z.ZodType<Entry>
+}
+
+const SANDBOX_ENTRIES: EntryKind<DirectoryEntry> = { name: 'directory', schema: storedEntrySchema }
+
+export interface DirectoryOptions<Entry = DirectoryEntry> {
   readonly bucket: KV
   readonly key: ClusterKey
   /** Throws for an entry that the server cannot use. */
-  readonly check?: (id: string, entry: DirectoryEntry) => void
+  readonly check?: (id: string, entry: Entry) => void
   readonly onUnreadable?: (id: string, error: unknown) => void
 }
 
 /**
- * Which host owns which sandbox. Every write is a compare-and-set on the revision that the writer knows; `undefined`
- * means that the entry has changed meanwhile. What is cached may be old by some milliseconds; a write never is.
+ * Which host owns which sandbox, or which service. Every write is a compare-and-set on the revision that the writer
+ * knows; `undefined` means that the entry has changed meanwhile. What is cached may be old by some milliseconds; a write
+ * never is.
  */
-export class Directory implements Disposable {
+export class Directory<Entry = DirectoryEntry> implements Disposable {
   readonly #bucket: KV
   readonly #key: ClusterKey
-  readonly #check: (id: string, entry: DirectoryEntry) => void
-  readonly #entries = new Map<string, Located>()
+  readonly #kind: EntryKind<Entry>
+  readonly #check: (id: string, entry: Entry) => void
+  readonly #entries = new Map<string, Located<Entry>>()
   readonly #waiting = new Set<{ revision: number; resolve: () => void }>()
   #seenRevision = 0
   #watch: WatchedBucket | undefined
 
-  private constructor(bucket: KV, key: ClusterKey, check: (id: string, entry: DirectoryEntry) => void) {
+  private constructor(kind: EntryKind<Entry>, { bucket, key, check = () => {} }: DirectoryOptions<Entry>) {
     this.#bucket = bucket
     this.#key = key
+    this.#kind = kind
     this.#check = check
   }
 
@@ -82,11 +94,13 @@ export class Directory implements Disposable {
    * Reads everything that is there, then follows the changes. `onChange` also hears of changes by this host. An entry that
    * cannot be read is in no list, and `read` throws for it.
    */
-  static async open(
-    { bucket, key, check = () => {}, onUnreadable = () => {} }: DirectoryOptions,
-    onChange: (id: string, located: Located | undefined) => void = () => {},
-  ): Promise<Directory> {
-    const directory = new Directory(bucket, key, check)
+  static async openOf<Entry>(
+    kind: EntryKind<Entry>,
+    options: DirectoryOptions<Entry>,
+    onChange: (id: string, located: Located<Entry> | undefined) => void = () => {},
+  ): Promise<Directory<Entry>> {
+    const { bucket, onUnreadable = () => {} } = options
+    const directory = new Directory<Entry>(kind, options)
     directory.#watch = await watchBucket(bucket, {
       put: (id, entry) => {
         directory.#see(entry.revision)
@@ -107,12 +121,20 @@ export class Directory implements Disposable {
     return directory
   }
 
+  /** The directory of sandboxes. */
+  static open(
+    options: DirectoryOptions,
+    onChange?: (id: string, located: Located | undefined) => void,
+  ): Promise<Directory> {
+    return Directory.openOf(SANDBOX_ENTRIES, options, onChange)
+  }
+
   [Symbol.dispose](): void {
     this.#watch?.[Symbol.dispose]()
   }
 
   /** Resolves when every write before this one, by any host, is in `all`. */
-  async seen({ revision }: Pick<Located, 'revision'>): Promise<void> {
+  async seen({ revision }: Pick<Located<Entry>, 'revision'>): Promise<void> {
     if (this.#seenRevision >= revision) return
     await new Promise<void>((resolve) => this.#waiting.add({ revision, resolve }))
   }
@@ -126,17 +148,17 @@ export class Directory implements Disposable {
     }
   }
 
-  find(id: string): Located | undefined {
+  find(id: string): Located<Entry> | undefined {
     return this.#entries.get(id)
   }
 
-  all(): Iterable<Located> {
+  all(): Iterable<Located<Entry>> {
     return this.#entries.values()
   }
 
   /** Asks NATS for all entries: none of them is older than this call. Throws when one of them cannot be read. */
-  async readAll(): Promise<Located[]> {
-    const found = new Map<string, Located>()
+  async readAll(): Promise<Located<Entry>[]> {
+    const found = new Map<string, Located<Entry>>()
     const unreadable = new Map<string, unknown>()
     const watch = await watchBucket(this.#bucket, {
       put: (id, { value, revision }) => {
@@ -162,7 +184,7 @@ export class Directory implements Disposable {
   }
 
   /** Asks NATS: for an entry that may be newer than what was heard of. */
-  async read(id: string): Promise<Located | undefined> {
+  async read(id: string): Promise<Located<Entry> | undefined> {
     const found = await read(this.#bucket, id)
     if (found === undefined) {
       this.#entries.delete(id)
@@ -201,6 +223,16 @@ export class Directory implements Disposable {
     }
   }
 
+  /**
+   * Whether a change that was acknowledged is the one that counts. A NATS cluster of an older version may acknowledge two
+   * changes of one revision when they arrive at the same moment; the later one replaces the other. Both were proposed
+   * before either was acknowledged, so the mark of `catchUp` comes after both.
+   */
+  async stands({ id, revision }: Pick<Located<Entry>, 'id' | 'revision'>): Promise<boolean> {
+    await this.catchUp()
+    return this.#entries.get(id)?.revision === revision
+  }
+
   /** Whether there was an entry that its owner has removed. False when there never was one, as far as NATS knows. */
   async wasRemoved(id: string): Promise<boolean> {
     const entry = await this.#bucket.get(id)
@@ -208,24 +240,24 @@ export class Directory implements Disposable {
   }
 
   /** Undefined when there is an entry already. */
-  add(id: string, entry: DirectoryEntry): Promise<Located | undefined> {
+  add(id: string, entry: Entry): Promise<Located<Entry> | undefined> {
     return this.#write(id, entry, 0)
   }
 
   /** Undefined when the entry has changed since `before`. */
-  change(before: Located, entry: DirectoryEntry): Promise<Located | undefined> {
+  change(before: Located<Entry>, entry: Entry): Promise<Located<Entry> | undefined> {
     return this.#write(before.id, entry, before.revision)
   }
 
   /** False when the entry has changed since `before`. */
-  async remove({ id, revision }: Located): Promise<boolean> {
+  async remove({ id, revision }: Located<Entry>): Promise<boolean> {
     const isRemoved = await compareAndDelete(this.#bucket, id, revision)
     if (isRemoved) this.#entries.delete(id)
     return isRemoved
   }
 
-  async #write(id: string, entry: DirectoryEntry, expected: number): Promise<Located | undefined> {
-    const value = this.#key.seal(JSON.stringify(entry), `directory ${id}`)
+  async #write(id: string, entry: Entry, expected: number): Promise<Located<Entry> | undefined> {
+    const value = this.#key.seal(JSON.stringify(entry), `${this.#kind.name} ${id}`)
     const revision = await compareAndSet(this.#bucket, id, { value, expected })
     if (revision === undefined) return undefined
     const located = { id, entry, revision }
@@ -233,7 +265,7 @@ export class Directory implements Disposable {
     return located
   }
 
-  #remember(id: string, { value, revision }: Versioned): Located | undefined {
+  #remember(id: string, { value, revision }: Versioned): Located<Entry> | undefined {
     if ((this.#entries.get(id)?.revision ?? 0) >= revision) return this.#entries.get(id)
     const located = { id, entry: this.#parse(id, value), revision }
     this.#entries.set(id, located)
@@ -241,9 +273,9 @@ export class Directory implements Disposable {
   }
 
   /** A newer version may have written an entry. One that is ignored would look like a free sandbox. */
-  #parse(id: string, value: Uint8Array): DirectoryEntry {
-    const parsed = storedEntrySchema.safeParse(
-      JSON.parse(this.#key.open(value, `directory ${id}`).toString()),
+  #parse(id: string, value: Uint8Array): Entry {
+    const parsed = this.#kind.schema.safeParse(
+      JSON.parse(this.#key.open(value, `${this.#kind.name} ${id}`).toString()),
     )
     if (parsed.success) {
       this.#check(id, parsed.data)

@@ -21,7 +21,13 @@ export const hostRecordSchema = z.object({
   hasLeft: z.boolean(),
   isCordoned: z.boolean(),
   /** How far it is with moving its sandboxes to other hosts. */
-  drain: z.object({ total: z.int(), moved: z.int(), left: z.int() }).optional(),
+  drain: z
+    .object({
+      ...{ total: z.int(), moved: z.int(), left: z.int() },
+      /** The first of those that cannot move, and why. */
+      stays: z.array(z.object({ sandboxId: z.string(), reason: z.string() })).optional(),
+    })
+    .optional(),
   arch: z.string(),
   kernel: z.string(),
   /** Ids of sandboxes and snapshots that it has, or has fetched lately: what they share need not be fetched again. */

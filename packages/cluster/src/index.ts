@@ -6,7 +6,13 @@ export { ClusterKey } from './cluster-key.ts'
 export { type Collected, collectDepot, type DepotLists } from './collect-depot.ts'
 export { type ClusterAddress, type ClusterConnection, connectCluster } from './connect-cluster.ts'
 export { DAY_MS, Depot, type Stored } from './depot.ts'
-export { Directory, type DirectoryEntry, type Located, type Replica } from './directory.ts'
+export {
+  Directory,
+  type DirectoryEntry,
+  type EntryKind,
+  type Located,
+  type Replica,
+} from './directory.ts'
 export { type ClusterEvent, EventLog } from './event-log.ts'
 export type { HostDescription, HostRecord } from './host-record.ts'
 export { type HostState, Hosts } from './hosts.ts'
@@ -18,6 +24,7 @@ export { Names } from './names.ts'
 export type { ObjectStore, StoredObject } from './object-store.ts'
 export { type Candidate, chooseHost } from './placement.ts'
 export { S3Store } from './s3-store.ts'
+export { SERVICE_ENTRIES, type ServiceEntry } from './service-entry.ts'
 export { SharedRecords } from './shared-records.ts'
 export { type SnapshotRecord, SnapshotRecords } from './snapshot-records.ts'
 export { STATE_FORMAT, type StateRecord, StateRecords } from './state-records.ts'

@@ -15,7 +15,13 @@ export const nodeSchema = z
     isSelf: z.boolean().describe('It has answered this request.'),
     isCordoned: z.boolean().describe('It gets no new sandboxes.'),
     drain: z
-      .strictObject({ total: z.int(), moved: z.int(), left: z.int() })
+      .strictObject({
+        ...{ total: z.int(), moved: z.int(), left: z.int() },
+        stays: z
+          .array(z.strictObject({ sandboxId: sandboxIdField, reason: z.string() }))
+          .readonly()
+          .describe('The first 20 sandboxes that cannot move, and why.'),
+      })
       .optional()
       .describe(
         'How many of its sandboxes a drain has moved, and how many cannot move. Until it is uncordoned.',

@@ -13,7 +13,9 @@ export type NodeAnswer = {
   state: 'alive' | 'left' | 'lost'
   isSelf: boolean
   isCordoned: boolean
-  drain?: { total: number; moved: number; left: number } | undefined
+  drain?:
+    | { total: number; moved: number; left: number; stays: readonly { sandboxId: string; reason: string }[] }
+    | undefined
   version: string
   startedAt: string
   arch: string

@@ -9,10 +9,12 @@ import { noSuchSandbox, reasonOf } from '../sandbox/sandbox-errors.ts'
 import type { Sandboxes } from '../sandbox/sandboxes.ts'
 import type { Cluster } from './cluster.ts'
 import { type Nodes, nodeView } from './nodes.ts'
-import { isPortable } from './replication.ts'
+import { isPortable, reasonToStay } from './replication.ts'
 
 /** A call may wake the sandbox between its sleep and the move. */
 const TRIES_MAX = 5
+/** How many sandboxes that stay a node shows: every renewal of its lease carries them. */
+const SHOWN_MAX = 20
 
 export interface ClusterNodesOptions {
   readonly cluster: Cluster
@@ -50,8 +52,13 @@ export class ClusterNodes implements Nodes, ForkSpread {
     const { cluster, sandboxes } = this.#options
     const all = [...sandboxes.all()].filter(({ isDeleted }) => !isDeleted)
     let gone = 0
-    const show = () => cluster.showDrain({ total: all.length - gone, moved: moved.length, left: left.length })
+    const show = () =>
+      cluster.showDrain({
+        ...{ total: all.length - gone, moved: moved.length, left: left.length },
+        stays: left.slice(0, SHOWN_MAX),
+      })
     await show()
+    await cluster.services?.giveAll()
     for (const sandbox of all) {
       try {
         moved.push(await this.#moveToBest(sandbox))
@@ -115,12 +122,18 @@ export class ClusterNodes implements Nodes, ForkSpread {
   async #moveToBest(sandbox: Sandbox): Promise<MovedAnswer> {
     const { cluster } = this.#options
     await this.#sleepReplicated(sandbox)
-    const { chosen } = chooseHost(this.#others(), {
+    const { chosen, candidates } = chooseHost(this.#others(), {
       memoryBytes: sandbox.row.limits.memoryBytes,
       preferred: cluster.hostId,
       problemOf: ({ id }) => this.#problemAt(sandbox, id),
     })
-    if (chosen === undefined) throw new DormouseError('conflict', 'No other node can take the sandbox.')
+    if (chosen === undefined) {
+      const reasons = candidates.map(({ record: { id }, problem }) => `${id}: ${problem}`)
+      const said = `No other node can take the sandbox. ${reasons.join('; ')}`
+      throw new DormouseError('conflict', reasons.length === 0 ? said.trim() : `${said}.`, {
+        details: { nodes: candidates.map(({ record: { id }, problem }) => ({ id, problem })) },
+      })
+    }
     return await this.move(sandbox.id, chosen.id)
   }
 
@@ -160,11 +173,14 @@ export class ClusterNodes implements Nodes, ForkSpread {
 }
 
 function requirePortable({ row }: Sandbox): void {
-  if (isPortable(row)) return
-  throw new DormouseError(
-    'conflict',
-    'A sandbox with volumes, an ephemeral one, or a virtual machine stays on its host.',
-  )
+  const reason = reasonToStay(row)
+  if (reason === undefined) return
+  throw new DormouseError('conflict', `The sandbox cannot leave its host: ${reason}.`, {
+    hint:
+      row.volumes.length > 0
+        ? 'Take its volumes away first (`volumes: []`), and copy what is on them.'
+        : 'Delete it, or leave it where it is.',
+  })
 }
 
 function noSuchNode(id: string): DormouseError {

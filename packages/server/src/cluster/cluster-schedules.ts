@@ -1,15 +1,15 @@
 import type { Claims, Located } from '@dormouse/cluster'
-import { isSandboxId } from '@dormouse/contracts'
+import { DormouseError, isSandboxId } from '@dormouse/contracts'
 import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import type { Firing, ScheduleRow } from '../schedules/schedule-rows.ts'
 import type { ScheduleCluster } from '../schedules/schedule-service.ts'
 import type { Cluster } from './cluster.ts'
-import type { Places } from './places.ts'
+import type { ClusterServices } from './cluster-services.ts'
 
 export interface ClusterSchedulesOptions {
   readonly cluster: Cluster
   readonly claims: Claims
-  readonly places: Places
+  readonly services: Pick<ClusterServices, 'hostOf' | 'placeOf'>
   readonly sandboxes: SandboxDependencies['sandboxes']
 }
 
@@ -22,11 +22,11 @@ export class ClusterSchedules implements ScheduleCluster {
   }
 
   mayFire(row: ScheduleRow): boolean {
-    const { cluster, places } = this.#options
+    const { cluster, services } = this.#options
     if (!cluster.isHeld) return false
     const host =
       row.action.type === 'service'
-        ? places.find('service', row.action.service, row.owner)
+        ? services.hostOf(row.action.service, row.owner)
         : this.#elsewhere(row)?.entry.host
     return host === undefined || !cluster.isAlive(host)
   }
@@ -60,6 +60,10 @@ export class ClusterSchedules implements ScheduleCluster {
   }
 
   async prepare(row: ScheduleRow): Promise<void> {
+    if (row.action.type === 'service') {
+      const host = await this.#options.services.placeOf(row.action.service, row.owner)
+      if (host !== undefined) throw onOtherHost(host.id)
+    }
     const located = this.#elsewhere(row)
     if (located !== undefined) await this.#options.cluster.takeOver.locate(located.id, { isFresh: true })
   }
@@ -75,6 +79,10 @@ export class ClusterSchedules implements ScheduleCluster {
       if (located.entry.name === ref && located.entry.owner === owner) return located
     return undefined
   }
+}
+
+function onOtherHost(host: string): DormouseError {
+  return new DormouseError('host_unavailable', `The service is on host ${host} now.`, { details: { host } })
 }
 
 function nameOf({ scheduleId, at }: Pick<Firing, 'scheduleId' | 'at'>): string {

@@ -11,7 +11,7 @@ import {
   type Located,
   Names,
 } from '@dormouse/cluster'
-import { DormouseError, type SandboxId } from '@dormouse/contracts'
+import type { SandboxId } from '@dormouse/contracts'
 import type { SnapshotTransfer } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { Ownership } from '../sandbox/ownership.ts'
@@ -21,11 +21,11 @@ import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
 import { checkEntry } from './check-entry.ts'
 import { leaseLost, movedAway } from './cluster-errors.ts'
 import type { ClusterRows } from './cluster-rows.ts'
+import type { ClusterServices } from './cluster-services.ts'
 import { DepotUpkeep } from './depot-upkeep.ts'
 import { FencedEffects } from './fenced-effects.ts'
 import { type OpenDepot, openDepot } from './open-depot.ts'
 import { OwnedSandboxes } from './owned-sandboxes.ts'
-import type { PlaceKind, Places } from './places.ts'
 import { Replication } from './replication.ts'
 import { type Place, TakeOver } from './take-over.ts'
 
@@ -71,7 +71,7 @@ export class Cluster implements AsyncDisposable {
   /** Certificates that sign those of the other hosts, instead of the usual ones. */
   trust: { ca?: string[] } = {}
   /** Set when the shared state is open. */
-  places: Places | undefined
+  services: ClusterServices | undefined
   readonly #options: ClusterOptions
   readonly #deadline: SharedDeadline
   readonly #ending = new AbortController()
@@ -221,15 +221,8 @@ export class Cluster implements AsyncDisposable {
     return id === undefined ? { kind: 'unknown' } : await this.takeOver.locate(id, { isFresh })
   }
 
-  placeOf(kind: PlaceKind, ref: string, owner: string | undefined): HostRecord | undefined {
-    const id = this.places?.find(kind, ref, owner)
-    if (id === undefined) return undefined
-    const host = this.hosts.find(id)
-    if (host !== undefined && this.isAlive(id)) return host
-    throw new DormouseError('host_unavailable', `The ${kind} is on host ${id}, which does not answer.`, {
-      hint: 'It continues when that host is back.',
-      details: { host: id },
-    })
+  placeOfService(ref: string, owner: string | undefined): Promise<HostRecord | undefined> | undefined {
+    return this.services?.placeOf(ref, owner)
   }
 
   readonly ownership: Ownership = {
@@ -318,6 +311,10 @@ export class Cluster implements AsyncDisposable {
         await this.#claim(located, known.has(located.id))
     }
     await Promise.all(Array.from({ length: CLAIMS_AT_ONCE }, work))
+    // Of two claims at the same moment NATS may have acknowledged both: see `Directory.stands`.
+    await this.directory.catchUp()
+    for (const { id } of [...this.owned.all()])
+      if (this.directory.find(id)?.entry.host !== this.hostId) this.owned.forget(id)
   }
 
   async #claim(located: Located, hasRow: boolean): Promise<void> {
@@ -366,6 +363,7 @@ export class Cluster implements AsyncDisposable {
         await this.directory.catchUp()
         await this.#claimAll()
         for (const { id } of [...deps.sandboxes.all()]) if (await this.#isGone(id)) await this.#evict(id)
+        await this.services?.claimAll()
         // The lease may have ended meanwhile: then all begins again.
         this.#isJoined = this.#lease?.isHeld === true
         await this.#effects.resume(() => this.isHeld)

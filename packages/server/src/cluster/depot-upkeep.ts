@@ -55,6 +55,9 @@ export class DepotUpkeep implements Disposable {
   /** Lists of further snapshots that stay. Set when the shared state is open. */
   snapshotLists: () => Promise<readonly string[]> = async () => []
 
+  /** Directories whose marks of deletions go after a while. */
+  readonly marked: Pick<Directory<unknown>, 'forgetRemoved'>[] = []
+
   /** Removes what nobody refers to from the depot, and old marks from the directory. */
   async collect(): Promise<Collected> {
     const { depot, directory } = this.#options
@@ -64,7 +67,7 @@ export class DepotUpkeep implements Disposable {
       return [...replicas, ...(await this.snapshotLists())]
     }
     const collected = await collectDepot(depot, { roots, namedBy: namedByList })
-    await directory.forgetRemoved(MARKS_KEPT_MS)
+    for (const one of [directory, ...this.marked]) await one.forgetRemoved(MARKS_KEPT_MS)
     return collected
   }
 

@@ -32,7 +32,8 @@ export function nodeView(
 ): NodeAnswer {
   const { id, address, isCordoned, drain, version, startedAt, arch, kernel } = host
   return {
-    ...{ id, address, state, isSelf, isCordoned, drain, version, startedAt, arch, kernel },
+    ...{ id, address, state, isSelf, isCordoned, version, startedAt, arch, kernel },
+    drain: drain && { ...drain, stays: (drain.stays ?? []) as NonNullable<NodeAnswer['drain']>['stays'] },
     cpus: room.cpus,
     load,
     memory: { freeBytes: room.memoryFreeBytes, totalBytes: room.memoryTotalBytes },

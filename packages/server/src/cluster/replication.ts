@@ -100,7 +100,21 @@ export class Replication {
   }
 }
 
-/** Volumes stay on their host, and sandboxes that use them stay with them. Virtual machines do not travel yet. */
-export function isPortable({ volumes, ephemeral, isolation }: SandboxRow): boolean {
-  return volumes.length === 0 && !ephemeral && isolation === 'process'
+/** Whether snapshots of the sandbox go to the depot, so that other hosts can continue it. */
+export function isPortable(row: SandboxRow): boolean {
+  return reasonToStay(row) === undefined
+}
+
+/** Why a sandbox cannot leave its host; undefined when it can. */
+export function reasonToStay({
+  volumes,
+  ephemeral,
+  isolation,
+}: Pick<SandboxRow, 'volumes' | 'ephemeral' | 'isolation'>): string | undefined {
+  if (volumes.length > 0) {
+    const paths = volumes.map(({ path }) => path).join(', ')
+    return `it mounts volumes, which stay on their host (${paths})`
+  }
+  if (ephemeral) return 'it is ephemeral and is never saved'
+  return isolation === 'process' ? undefined : 'it is a virtual machine, whose snapshots do not travel'
 }

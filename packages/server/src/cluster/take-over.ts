@@ -14,6 +14,7 @@ import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import { partsInDepot } from './depot-lists.ts'
 import type { OwnedSandboxes } from './owned-sandboxes.ts'
+import { reasonToStay } from './replication.ts'
 import { recordAncestors } from './shared-snapshots.ts'
 
 export interface TakeOverOptions {
@@ -56,7 +57,13 @@ export class TakeOver {
     return await this.#locks.run(id, () => this.#bring(id as SandboxId))
   }
 
-  async #bring(id: SandboxId): Promise<Place> {
+  /** Brings a sandbox to this host and no other. False when it is another host's. Throws `host_unavailable`. */
+  async bringHere(id: SandboxId): Promise<boolean> {
+    const place = await this.#locks.run(id, () => this.#bring(id, { isOnlyHere: true }))
+    return place.kind === 'here'
+  }
+
+  async #bring(id: SandboxId, { isOnlyHere = false } = {}): Promise<Place> {
     const { deps, directory, hosts, hostId, owned } = this.#options
     if (deps.sandboxes.find(id) !== undefined) return { kind: 'here' }
     const located = await directory.read(id)
@@ -67,7 +74,7 @@ export class TakeOver {
       const host = hosts.find(entry.host)
       if (host !== undefined) return { kind: 'elsewhere', host }
     }
-    const other = this.#placeOf(located)
+    const other = this.#placeOf(located, isOnlyHere)
     if (other !== undefined) return { kind: 'elsewhere', host: other }
     if (!isGiven && !(await hosts.end(entry.host, entry.epoch))) throw stillHeld(entry.host)
     if (!this.#options.isHeld()) throw stillHeld(entry.host)
@@ -78,21 +85,22 @@ export class TakeOver {
       generation: entry.generation + (isGiven ? 0 : 1),
     }
     const claimed = await directory.change(located, next)
-    if (claimed === undefined) throw stillHeld(entry.host)
+    if (claimed === undefined || !(isGiven || (await directory.stands(claimed)))) throw stillHeld(entry.host)
     const wasLost = !isGiven && entry.state !== 'standby'
     await this.#import(claimed, { wasLost, from: entry.host, isGiven })
     return { kind: 'here' }
   }
 
   /** Another host than this one, when this one cannot take the sandbox. Throws when no host can. */
-  #placeOf(located: Located): HostRecord | undefined {
+  #placeOf(located: Located, isOnlyHere: boolean): HostRecord | undefined {
     const { hosts, hostId, transfer } = this.#options
     const { replica, state, head, host: from, row } = located.entry
-    if (replica === undefined) throw notReplicated(from, 'it has never been replicated')
+    if (replica === undefined)
+      throw notReplicated(from, reasonToStay(row as SandboxRow) ?? 'it was never replicated to the depot')
     // What is newer than the replica is on the disk of its host, and comes back with it.
     if (state === 'standby' && head !== replica.snapshotId)
-      throw notReplicated(from, 'its newest snapshot is not')
-    const alive = hosts.all().filter(({ id }) => hosts.stateOf(id) === 'alive')
+      throw notReplicated(from, 'its newest snapshot is not in the depot')
+    const alive = hosts.all().filter(({ id }) => (isOnlyHere ? id === hostId : hosts.stateOf(id) === 'alive'))
     const { chosen, candidates } = chooseHost(alive, {
       memoryBytes: (row as SandboxRow).limits.memoryBytes,
       preferred: hostId,
@@ -101,7 +109,13 @@ export class TakeOver {
     })
     if (chosen !== undefined) return chosen.id === hostId ? undefined : chosen
     const reasons = candidates.map(({ record, problem }) => `${record.id}: ${problem}`)
+    const away = hosts.all().filter(({ id }) => hosts.stateOf(id) !== 'alive')
+    const able = away.filter(({ abilities }) => transfer.problemOf(replica.needs, abilities) === undefined)
     throw new DormouseError('host_unavailable', `No host can take the sandbox. ${reasons.join('; ')}.`, {
+      hint:
+        able.length > 0
+          ? `Start one of the hosts that can restore it: ${able.map(({ id }) => id).join(', ')}.`
+          : 'Add a host that can restore it.',
       details: { hosts: candidates.map(({ record, problem }) => ({ id: record.id, problem })) },
     })
   }
@@ -109,7 +123,7 @@ export class TakeOver {
   async #import(located: Located, how: { wasLost: boolean; from: string; isGiven: boolean }): Promise<void> {
     const { deps, transfer, depot, owned } = this.#options
     const { replica } = located.entry
-    if (replica === undefined) throw notReplicated(located.entry.host, 'it has never been replicated')
+    if (replica === undefined) throw notReplicated(located.entry.host, 'it was never replicated to the depot')
     const began = performance.now()
     const snapshotId = replica.snapshotId as SnapshotId
     await transfer.import(snapshotId, await partsInDepot(depot, replica.list), replica.list)
@@ -162,7 +176,7 @@ function stillHeld(host: string): DormouseError {
 function notReplicated(host: string, why: string): DormouseError {
   return new DormouseError(
     'host_unavailable',
-    `The sandbox is on host ${host}, which does not answer, and ${why} in the depot.`,
+    `The sandbox is on host ${host}, which does not answer, and ${why}.`,
     { hint: 'Start that host again. The state of the sandbox is on its disk.', details: { host } },
   )
 }

@@ -104,10 +104,14 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   if (cluster !== undefined) deps.listeners.push(cluster.member.listener)
   cluster?.member.start()
   const shared = cluster && (await openShared({ options, stores, opened, cluster, ssh, ...above }, closing))
-  if (shared !== undefined) work.join(shared)
+  if (shared !== undefined) {
+    work.join(shared)
+    deployments.join(shared.services)
+  }
   await templates.open()
   await volumes.open()
   await deployments.open()
+  shared?.services.start(deployments)
   runs.removeOrphans()
   runs.startQueued()
   await work.start()

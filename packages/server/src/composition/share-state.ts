@@ -8,15 +8,16 @@ import type { Cluster } from '../cluster/cluster.ts'
 import { ClusterJobs } from '../cluster/cluster-jobs.ts'
 import type { ClusterRows } from '../cluster/cluster-rows.ts'
 import { ClusterSchedules } from '../cluster/cluster-schedules.ts'
+import { ClusterServices } from '../cluster/cluster-services.ts'
 import { CreatePlacement } from '../cluster/create-placement.ts'
 import type { Row, SharedTable } from '../cluster/outbox.ts'
 import { Peers } from '../cluster/peers.ts'
-import { Places } from '../cluster/places.ts'
 import { shareEvents } from '../cluster/shared-events.ts'
 import { SharedSnapshots } from '../cluster/shared-snapshots.ts'
 import { SharedState } from '../cluster/shared-state.ts'
 import { SharedUsage } from '../cluster/shared-usage.ts'
 import type { ServerConfig } from '../config/config.ts'
+import { clearServiceLog } from '../deployments/service-log.ts'
 import type { EventFeed } from '../fleet/event-feed.ts'
 import type { Closing } from '../host/closing.ts'
 import type { Log } from '../log.ts'
@@ -54,6 +55,7 @@ export interface SharedServices {
   readonly peers: Peers
   readonly usage: SharedUsage
   readonly schedules: ClusterSchedules
+  readonly services: ClusterServices
   readonly jobs: ClusterJobs
   readonly placement: CreatePlacement
   readonly ssh: SshElsewhere
@@ -80,11 +82,11 @@ export async function shareState(options: ShareState, closing: Closing): Promise
       values: SealedValues.open(join(config.dataDir, 'secrets.key')),
     }),
   )
-  cluster.places = closing.use(openPlaces(options))
   closing.use(await shareEvents({ connection, feed, hostId, replicas, log }))
   const snapshots = closing.use(await openSnapshots(options))
   stores.templates.bring = (id) => snapshots.bringTemplate(id)
   opened.deps.elsewhere = snapshots
+  const services = closing.use(await openServices(options, { peers, snapshots }))
   cluster.upkeep.snapshotLists = () => snapshots.readLists()
   const nowMs = stores.clock.wallMs
   const shared = new SharedUsage({
@@ -92,15 +94,14 @@ export async function shareState(options: ShareState, closing: Closing): Promise
   })
   options.metrics.addCluster(() => clusterNumbers(cluster))
   return {
-    ...{ state, peers, usage: closing.use(shared), schedules: openSchedules(options) },
+    ...{ state, peers, usage: closing.use(shared), services, schedules: openSchedules(options, services) },
     jobs: closing.use(await openJobs(options, snapshots)),
     placement: new CreatePlacement({
       ...{ cluster, peers, snapshots, catalog: stores.templates, transfer: options.transfer },
     }),
     ssh: new SshElsewhere({ cluster, peers, sandboxes: opened.deps.sandboxes, access: opened.access }),
     flush: async () => {
-      cluster.places?.update()
-      await state.flush()
+      await Promise.all([services.flush(), state.flush()])
     },
     askOthers: async (path, keyId) => {
       const asked = peers.alive().map((host) => peers.get(host, path, keyId).catch(() => undefined))
@@ -109,11 +110,17 @@ export async function shareState(options: ShareState, closing: Closing): Promise
   }
 }
 
-function openPlaces({ stores, clusterDb, rows }: ShareState): Places {
-  return new Places({
-    ...{ db: clusterDb, hostId: rows.hostId },
-    here: { service: () => stores.services.placed() },
+async function openServices(
+  { config, stores, cluster, transfer, log }: ShareState,
+  parts: { peers: Peers; snapshots: SharedSnapshots },
+): Promise<ClusterServices> {
+  const services = await ClusterServices.open({
+    ...{ ...parts, cluster, transfer, rows: stores.services, leaseMs: config.cluster.leaseMs, log },
+    clearLog: (id) => clearServiceLog(stores.journalDb, id),
   })
+  cluster.services = services
+  cluster.upkeep.marked.push(services.directory)
+  return services
 }
 
 async function openJobs(
@@ -129,11 +136,10 @@ async function openJobs(
   })
 }
 
-function openSchedules({ cluster, opened }: ShareState): ClusterSchedules {
-  const { connection, hostId, places } = cluster
-  if (places === undefined) throw new Error('the places are not open')
+function openSchedules({ cluster, opened }: ShareState, services: ClusterServices): ClusterSchedules {
+  const { connection, hostId } = cluster
   const claims = new Claims({ bucket: connection.claims, key: connection.key, hostId })
-  return new ClusterSchedules({ cluster, claims, places, sandboxes: opened.deps.sandboxes })
+  return new ClusterSchedules({ cluster, claims, services, sandboxes: opened.deps.sandboxes })
 }
 
 function clusterNumbers({ hosts, directory }: Cluster): ClusterNumbers {
@@ -196,7 +202,6 @@ function sharedTables(options: ShareState): SharedTable[] {
       onChange: () => webhooks.reload(),
     },
     { db: clusterDb, table: 'usage_hours', key: ['host', 'hour'] },
-    { db: clusterDb, table: 'places', key: ['kind', 'id'] },
   ]
 }
 

@@ -18,13 +18,15 @@ import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
 import type { SandboxCalls } from '../sandbox/sandbox-service.ts'
 import type { Database, SharedDatabase } from '../store/database.ts'
 import type { Page } from '../store/page.ts'
-import type { CreateSandbox, SandboxLimits } from '../store/sandbox-rows.ts'
 import { type DeployServices, deploy } from './deploy.ts'
 import type { DeployData, DeployEvent } from './deploy-event.ts'
 import type { Deployments, ServiceView } from './deployments.ts'
+import { ifThere } from './if-there.ts'
 import { type Lease, LiveService } from './live-service.ts'
 import { matchPolicy } from './match-policy.ts'
+import { type ReplicaDefaults, replicaRequest } from './replica-request.ts'
 import { type ReadLines, ServiceLog } from './service-log.ts'
+import type { ServiceOwnership } from './service-ownership.ts'
 import type { ServiceRow, ServiceRows, VersionRow } from './service-rows.ts'
 import { ServiceSessions } from './service-sessions.ts'
 import { DEFAULT_SETTINGS, mergeSettings } from './service-settings.ts'
@@ -35,16 +37,12 @@ const SWEEP_MS = 5_000
 const HOW_TO_LIST =
   'Its versions are in the service: `dormouse service show NAME`. Only those that are ready can serve.'
 const SERVER_ENDED = 'The server ended before it was deployed. Deploy it again.'
-export interface DeploymentServiceOptions extends DeployServices {
+
+export interface DeploymentServiceOptions extends DeployServices, ReplicaDefaults {
   readonly rows: ServiceRows
   readonly db: Database
   readonly journalDb: SharedDatabase
   readonly sandboxes: Pick<SandboxCalls, 'create' | 'get' | 'deleteSnapshot'>
-  readonly policyDefaults: Pick<
-    CreateSandbox,
-    'idleTimeoutMs' | 'storeAfterMs' | 'maxBackgroundMs' | 'network' | 'connections'
-  >
-  readonly defaultLimits: (caller: Caller) => SandboxLimits
   readonly nowMs: () => number
   readonly log: Log
   readonly onDeploy: (type: DeployEvent, data: DeployData, owner: string) => void
@@ -59,6 +57,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
   /** A rollback and the end of a deployment change the same rows. */
   readonly #changing = new KeyedMutex()
   readonly #checkedAtMs = new Map<ServiceId, number>()
+  #ownership: ServiceOwnership | undefined
   #timer: NodeJS.Timeout | undefined
 
   constructor(options: DeploymentServiceOptions) {
@@ -67,20 +66,45 @@ export class DeploymentService implements Deployments, AsyncDisposable {
 
   /** Continues what an earlier server left. Pre: all sandboxes are recovered. */
   async open(): Promise<void> {
-    const { rows, log } = this.#options
-    for (const row of rows.all()) {
-      const service = this.#live(row)
-      for (const version of service.versions)
-        if (version.state === 'building' || version.state === 'starting') {
-          service.putVersion({ ...version, state: 'failed', error: SERVER_ENDED, ready: undefined })
-          this.#tell('deploy.failed', service, version.version, SERVER_ENDED)
-        }
-      const opened = row.state === 'deleting' ? this.#remove(service) : service.open()
-      await opened.catch((err: unknown) =>
-        log.warn({ service: row.id, err }, 'a service could not be opened'),
-      )
-    }
+    for (const row of this.#options.rows.all()) await this.#open(this.#live(row))
     this.#timer = setInterval(() => void this.#sweep(), SWEEP_MS).unref()
+  }
+
+  /** Services are the cluster's. Call it before `open`. */
+  join(ownership: ServiceOwnership): void {
+    this.#ownership = ownership
+  }
+
+  has(id: ServiceId): boolean {
+    return this.#services.has(id)
+  }
+
+  /** Continues a service of another host. Pre: its rows are here. */
+  async adopt(row: ServiceRow): Promise<void> {
+    if (!this.#services.has(row.id)) await this.#open(this.#live(row))
+  }
+
+  /** Another host continues the service. What is left of its replicas here are ordinary sandboxes from then on. */
+  evict(id: ServiceId): void {
+    const service = this.#services.get(id)
+    this.#services.delete(id)
+    this.#deploying.get(id)?.stop.abort(new DormouseError('cancelled', 'Another host has the service.'))
+    service?.stop()
+    for (const [sandboxId, other] of this.#ofReplica) if (other === service) this.#ofReplica.delete(sandboxId)
+    this.#options.rows.delete(id)
+  }
+
+  async #open(service: LiveService): Promise<void> {
+    const { row, versions } = service
+    for (const version of versions)
+      if (version.state === 'building' || version.state === 'starting') {
+        service.putVersion({ ...version, state: 'failed', error: SERVER_ENDED, ready: undefined })
+        this.#tell('deploy.failed', service, version.version, SERVER_ENDED)
+      }
+    const opened = row.state === 'deleting' ? this.#remove(service) : service.open()
+    await opened.catch((err: unknown) =>
+      this.#options.log.warn({ service: row.id, err }, 'a service could not be opened'),
+    )
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -97,8 +121,8 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     }
   }
 
-  deploy(name: string, request: DeployServiceRequest, caller: Caller): ServiceView {
-    const service = this.#findNamed(name, caller.keyId) ?? this.#create(name, caller)
+  async deploy(name: string, request: DeployServiceRequest, caller: Caller): Promise<ServiceView> {
+    const service = this.#findNamed(name, caller.keyId) ?? (await this.#create(name, caller))
     const { id } = service.row
     if (this.#deploying.has(id))
       throw new DormouseError('conflict', `A version of "${name}" is being deployed.`, {
@@ -128,7 +152,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     return viewService(service)
   }
 
-  #create(name: string, caller: Caller): LiveService {
+  async #create(name: string, caller: Caller): Promise<LiveService> {
     const { rows, nowMs } = this.#options
     const own = [...this.#services.values()].filter(({ row }) => row.owner === caller.keyId)
     if (own.length >= SERVICES_PER_OWNER)
@@ -138,6 +162,12 @@ export class DeploymentService implements Deployments, AsyncDisposable {
       ...{ current: undefined, settings: DEFAULT_SETTINGS },
     }
     rows.add(row)
+    try {
+      await this.#ownership?.claim(row)
+    } catch (error) {
+      rows.delete(row.id)
+      throw error
+    }
     return this.#live(row)
   }
 
@@ -170,7 +200,8 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     const { log } = this.#options
     log.warn({ service: service.row.id, version, err: error }, 'a version could not be deployed')
     const row = service.versions.find((other) => other.version === version)
-    if (row === undefined) return
+    const isHere = this.#services.get(service.row.id) === service
+    if (row === undefined || !isHere) return
     const reason = error instanceof Error ? error.message : String(error)
     try {
       service.putVersion({ ...row, state: 'failed', error: reason.slice(0, 1000) })
@@ -266,6 +297,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     for (const replica of service.replicas) await service.remove(replica)
     for (const { sandboxId } of rows.replicas(service.row.id)) await this.#deleteSandbox(sandboxId)
     for (const version of service.versions) await this.#dropVersion(service, version)
+    await this.#ownership?.release(service.row)
     service.log.clear()
     rows.delete(service.row.id)
     this.#services.delete(service.row.id)
@@ -328,6 +360,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
   }
 
   #live(row: ServiceRow): LiveService {
+    const firstSeq = this.#ownership?.firstSeq(row.id) ?? 0
     const { rows, db, journalDb, sandboxes, nowMs, log } = this.#options
     const service: LiveService = new LiveService({
       ...{ row, rows, sandboxes, nowMs, log },
@@ -336,26 +369,11 @@ export class DeploymentService implements Deployments, AsyncDisposable {
         else this.#ofReplica.delete(id)
       },
       sessions: new ServiceSessions(db, row.id, nowMs),
-      serviceLog: new ServiceLog({ db: journalDb, id: row.id, nowMs, log }),
-      requestOf: (owner, version) => this.#requestOf(owner, version),
+      serviceLog: new ServiceLog({ db: journalDb, id: row.id, firstSeq, nowMs, log }),
+      requestOf: (service, version) => replicaRequest(this.#options, service, version),
     })
     this.#services.set(row.id, service)
     return service
-  }
-
-  #requestOf({ name, owner, settings }: ServiceRow, { version, plan }: VersionRow): CreateSandbox {
-    const { policyDefaults, defaultLimits, defaultTemplate } = this.#options
-    const { env, secrets, volumes, limits, network, template } = plan
-    return {
-      ...policyDefaults,
-      ...(network && { network }),
-      template: template ?? defaultTemplate,
-      metadata: { 'dormouse/service': name, 'dormouse/version': String(version) },
-      limits: { ...defaultLimits({ keyId: owner, isAdmin: false }), ...limits },
-      ...{ env, secrets, volumes, name: undefined, expires: undefined },
-      ...({ wakeOnTimer: false, atMemoryLimit: 'kill', ephemeral: false } as const),
-      checkpointEveryMs: settings.checkpointEveryMs ?? 0,
-    }
   }
 
   #find(ref: string, caller: Caller): LiveService {
@@ -382,11 +400,3 @@ export class DeploymentService implements Deployments, AsyncDisposable {
 }
 
 const SERVER: Caller = { keyId: 'server', isAdmin: true }
-
-async function ifThere(work: Promise<void>, missing: 'not_found' | 'template_not_found'): Promise<void> {
-  try {
-    await work
-  } catch (error) {
-    if (!hasErrorCode(error, missing)) throw error
-  }
-}

@@ -19,9 +19,9 @@ export type ServiceView = Omit<ServiceAnswer, 'url' | 'pathUrl'>
 export interface Deployments {
   /**
    * Begins to deploy a version, and makes the service if it is new. Throws `conflict` while another version is being
-   * deployed.
+   * deployed, and `name_taken` when another host makes one of this name at the same time.
    */
-  deploy(name: string, request: DeployServiceRequest, caller: Caller): ServiceView
+  deploy(name: string, request: DeployServiceRequest, caller: Caller): Promise<ServiceView>
   list(query: { limit: number; cursor?: string }, caller: Caller): Page<ServiceView>
   get(ref: string, caller: Caller): ServiceView
   update(ref: string, change: z.output<typeof updateServiceSchema>, caller: Caller): ServiceView

@@ -43,6 +43,15 @@ export interface ReadLines {
   readonly signal: AbortSignal
 }
 
+export interface ServiceLogOptions {
+  readonly db: SharedDatabase
+  readonly id: ServiceId
+  /** Lines that are not here, on another host, have lower numbers. */
+  readonly firstSeq: number
+  readonly nowMs: () => number
+  readonly log: Log
+}
+
 /** What the programs of one service print, in the order in which it arrived. Bounded. */
 export class ServiceLog implements Disposable {
   readonly #db: SharedDatabase
@@ -55,7 +64,7 @@ export class ServiceLog implements Disposable {
   #timer: NodeJS.Timeout | undefined
   #readers: (() => void)[] = []
 
-  constructor({ db, id, nowMs, log }: { db: SharedDatabase; id: ServiceId; nowMs: () => number; log: Log }) {
+  constructor({ db, id, firstSeq, nowMs, log }: ServiceLogOptions) {
     this.#db = db
     this.#id = id
     this.#nowMs = nowMs
@@ -66,6 +75,7 @@ export class ServiceLog implements Disposable {
           'SELECT max(seq) AS seq FROM service_log WHERE service_id = ?',
         )
         .get(id)?.seq ?? -1
+    this.#seq = Math.max(this.#seq, firstSeq - 1)
   }
 
   /** The last event of a process of a replica that is in the log. */
@@ -151,9 +161,7 @@ export class ServiceLog implements Disposable {
   /** Deletes all lines. */
   clear(): void {
     this.#waiting = []
-    this.#db.write(() =>
-      this.#db.prepare<[string]>('DELETE FROM service_log WHERE service_id = ?').run(this.#id),
-    )
+    clearServiceLog(this.#db, this.#id)
   }
 
   [Symbol.dispose](): void {
@@ -192,6 +200,11 @@ export class ServiceLog implements Disposable {
       })
     })
   }
+}
+
+/** Deletes all lines of a service. */
+export function clearServiceLog(db: SharedDatabase, id: ServiceId): void {
+  db.write(() => db.prepare<[string]>('DELETE FROM service_log WHERE service_id = ?').run(id))
 }
 
 function view({ sandbox_id: sandboxId, at, ...line }: StoredLine): ServiceLogLineAnswer {

@@ -103,8 +103,18 @@ interface StoredReplica {
   created_at: number
 }
 
+/** All rows of one service. */
+export interface ServiceState {
+  readonly service: ServiceRow
+  /** Newest first. */
+  readonly versions: readonly VersionRow[]
+  readonly replicas: readonly ReplicaRow[]
+}
+
 export class ServiceRows {
   readonly #db: Database
+  /** Called after each change of the rows of a service. */
+  onChange: (id: ServiceId) => void = () => {}
 
   constructor(db: Database) {
     this.#db = db
@@ -123,11 +133,22 @@ export class ServiceRows {
     }
   }
 
-  /** All services, for the other hosts of the cluster. */
-  placed(): { id: string; owner: string; name: string }[] {
-    return this.#db
-      .prepare<[], { id: string; owner: string; name: string }>('SELECT id, owner, name FROM services')
-      .all()
+  /** Everything that another host needs to continue the service. */
+  stateOf(id: ServiceId): ServiceState | undefined {
+    const stored = this.#db.prepare<[string], StoredService>('SELECT * FROM services WHERE id = ?').get(id)
+    if (stored === undefined) return undefined
+    return { service: toService(stored), versions: this.versions(id), replicas: this.replicas(id) }
+  }
+
+  /** Takes over what another host has written. */
+  import({ service, versions, replicas }: ServiceState): void {
+    this.#db.transaction(() => {
+      this.delete(service.id)
+      this.add(service)
+      this.put(service)
+      for (const version of versions) this.putVersion(version)
+      for (const replica of replicas) this.putReplica(replica)
+    })
   }
 
   put({ id, state, current, settings }: ServiceRow): void {
@@ -136,6 +157,7 @@ export class ServiceRows {
         'UPDATE services SET state = ?, current = ?, settings = ? WHERE id = ?',
       )
       .run(state, current ?? null, JSON.stringify(settings), id)
+    this.onChange(id)
   }
 
   all(): ServiceRow[] {
@@ -170,6 +192,7 @@ export class ServiceRows {
           row.error ?? null,
         ] as const),
       )
+    this.onChange(row.serviceId)
   }
 
   /** Newest first. */
@@ -186,6 +209,7 @@ export class ServiceRows {
     this.#db
       .prepare<[string, number]>('DELETE FROM service_versions WHERE service_id = ? AND version = ?')
       .run(serviceId, version)
+    this.onChange(serviceId)
   }
 
   putReplica(row: ReplicaRow): void {
@@ -198,6 +222,7 @@ export class ServiceRows {
         ...([row.sandboxId, row.serviceId, row.version, row.isReady ? 1 : 0] as const),
         ...([JSON.stringify(row.processIds), row.restarts, row.createdAt] as const),
       )
+    this.onChange(row.serviceId)
   }
 
   /** Oldest first. */
@@ -211,10 +236,16 @@ export class ServiceRows {
   }
 
   deleteReplica(sandboxId: SandboxId): void {
+    const of = this.#db
+      .prepare<[string], { service_id: ServiceId }>(
+        'SELECT service_id FROM service_replicas WHERE sandbox_id = ?',
+      )
+      .get(sandboxId)
     this.#db.transaction(() => {
       this.#db.prepare<[string]>('DELETE FROM service_sessions WHERE sandbox_id = ?').run(sandboxId)
       this.#db.prepare<[string]>('DELETE FROM service_replicas WHERE sandbox_id = ?').run(sandboxId)
     })
+    if (of !== undefined) this.onChange(of.service_id)
   }
 }
 

@@ -19,6 +19,9 @@ export async function listNodes(call: Call): Promise<void> {
     'ADDRESS',
   ]
   call.printResult({ items }, formatTable([header, ...items.map(rowOf)]))
+  for (const { id, drain } of items)
+    for (const { sandboxId, reason } of drain?.stays ?? [])
+      call.note(`${sandboxId} stays on ${id}: ${reason}`)
 }
 
 export async function cordonNode(call: Call, node: string, { undo }: { undo?: boolean }): Promise<void> {
@@ -69,7 +72,7 @@ export async function moveSandbox(call: Call, ref: string, node: string): Promis
 
 function rowOf(node: Node): string[] {
   const { id, state, isCordoned, drain, isSelf, load, memory, disk, version, kernel, address } = node
-  const drained = drain === undefined ? [] : [`${drain.moved} of ${drain.total} moved`]
+  const drained = drain === undefined ? [] : [`${drain.moved} of ${drain.total} moved, ${drain.left} stay`]
   const flags = [...(isCordoned ? ['cordoned'] : []), ...drained, ...(isSelf ? ['this one'] : [])]
   const shown = [state, ...flags].join(', ')
   const sandboxes = `${load.sandboxes} (${load.running} running)`

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { DormouseError, isSandboxId } from '@dormouse/contracts'
+import { DormouseError, isSandboxId, isServiceId } from '@dormouse/contracts'
 import type { AuthenticatedKey } from '../../access/access.ts'
 import { findPreview, findService } from '../../ports/preview-address.ts'
 import { interposeLater, responseOf } from '../interpose.ts'
@@ -35,8 +35,11 @@ export interface ClusterDoor {
    * was heard of. Throws `host_unavailable`.
    */
   locate(ref: string, options: { owner: string | undefined; isFresh: boolean }): Promise<Place>
-  /** The other host that has a service; undefined: this one. Throws `host_unavailable`. */
-  placeOf(kind: 'service', ref: string, owner: string | undefined): OtherHost | undefined
+  /**
+   * The other host that has a service; undefined, now or later: this one. Brings the service here when its host is lost.
+   * Rejects with `host_unavailable`.
+   */
+  placeOfService(ref: string, owner: string | undefined): Promise<OtherHost | undefined> | undefined
   /** `listener` is called when this host must not act for its sandboxes any more. */
   onLost(listener: () => void): void
 }
@@ -133,8 +136,13 @@ function findTarget(
 ): Promise<OtherHost | undefined> | undefined {
   const isPassedOn = request.headers[HOP_HEADER] !== undefined
   const { url = '', headers } = request
+  /** One hop: what has moved on meanwhile is found by the next try. */
+  const requireLast = (host: OtherHost | undefined) => {
+    if (host !== undefined && isPassedOn) throw unreachable(host)
+    return host
+  }
   const placed = findPlaced(request, { access, ports }, door)
-  if (placed !== undefined) return isPassedOn ? undefined : placed
+  if (placed !== undefined) return placed.then(requireLast)
   const ref =
     findPreview({ url, host: headers.host }, ports.domain)?.sandbox ?? BY_PATH.exec(url)?.groups?.['ref']
   const node = OF_A_NODE.exec(url)?.groups?.['node']
@@ -144,12 +152,7 @@ function findTarget(
   const caller = isSandboxId(ref) ? undefined : findCaller(request, access)
   // Without a key a name says nothing, and the answer is the same on every host.
   if (!isSandboxId(ref) && caller === undefined) return undefined
-  return door.locate(ref, { ...one, owner: caller?.keyId }).then((place) => {
-    const host = hostOf(place)
-    // One hop: a sandbox that has moved on meanwhile is found by the next try.
-    if (host !== undefined && isPassedOn) throw unreachable(host)
-    return host
-  })
+  return door.locate(ref, { ...one, owner: caller?.keyId }).then((place) => requireLast(hostOf(place)))
 }
 
 /** The other host of a service. */
@@ -157,19 +160,14 @@ function findPlaced(
   request: IncomingMessage,
   { access, ports }: Pick<Services, 'access' | 'ports'>,
   door: ClusterDoor,
-): Promise<OtherHost> | undefined {
+): Promise<OtherHost | undefined> | undefined {
   const { url = '', headers } = request
   const service =
     findService({ url, host: headers.host }, ports.domain)?.service ??
     OF_A_SERVICE.exec(url)?.groups?.['service']
   if (service === undefined) return undefined
-  try {
-    const owner = findCaller(request, access)?.keyId
-    const host = door.placeOf('service', service, owner)
-    return host && Promise.resolve(host)
-  } catch (error) {
-    return Promise.reject(error)
-  }
+  const owner = isServiceId(service) ? undefined : findCaller(request, access)?.keyId
+  return door.placeOfService(service, owner)
 }
 
 function hostOf(place: Place): OtherHost | undefined {

@@ -35,7 +35,10 @@ const deployServiceRoute: Routes = (app, { deployments, ports }) => {
     {
       config: {
         scope: 'run',
-        errors: ['conflict', 'limit_reached', 'template_not_found', 'not_found', 'overloaded', 'no_space'],
+        errors: [
+          ...(['conflict', 'name_taken', 'limit_reached', 'template_not_found'] as const),
+          ...(['not_found', 'overloaded', 'no_space'] as const),
+        ],
       },
       schema: {
         operationId: 'deployService',
@@ -54,7 +57,7 @@ const deployServiceRoute: Routes = (app, { deployments, ports }) => {
       },
     },
     async (request, reply) => {
-      const deployed = deployments.deploy(request.params.service, request.body, request.key)
+      const deployed = await deployments.deploy(request.params.service, request.body, request.key)
       return reply.code(202).send(withAddress(deployed, request.raw, ports))
     },
   )

@@ -31,6 +31,7 @@ import { sql as isolation } from './0029-isolation.ts'
 import { sql as clusterHost } from './cluster-0001-host.ts'
 import { sql as clusterState } from './cluster-0002-state.ts'
 import { sql as clusterSnapshots } from './cluster-0003-snapshots.ts'
+import { sql as clusterServices } from './cluster-0004-services.ts'
 import { sql as jobs } from './jobs-0001-jobs.ts'
 import { sql as schedules } from './jobs-0002-schedules.ts'
 import { sql as webhooks } from './jobs-0003-webhooks.ts'
@@ -104,4 +105,5 @@ export const clusterMigrations: readonly Migration[] = [
   { name: '0001-host', sql: clusterHost },
   { name: '0002-state', sql: clusterState },
   { name: '0003-snapshots', sql: clusterSnapshots },
+  { name: '0004-services', sql: clusterServices },
 ]

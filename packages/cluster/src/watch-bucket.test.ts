@@ -1,0 +1,30 @@
+import type { KV } from '@nats-io/kv'
+import { expect, it } from 'vitest'
+import { watchBucket } from './watch-bucket.ts'
+
+/** A bucket of a NATS server that says of each entry that more are to come. */
+function miscountedBucket(revisions: readonly number[], lastRevision: number): KV {
+  async function* entries() {
+    for (const revision of revisions)
+      yield { key: `key-${revision}`, value: new Uint8Array(), revision, operation: 'PUT', delta: 3 }
+    await new Promise(() => {})
+  }
+  const streamInfo = { config: { name: 'KV_test' }, state: { last_seq: lastRevision } }
+  return {
+    status: async () => ({ values: revisions.length, streamInfo }),
+    watch: async () => Object.assign(entries(), { stop: () => {} }),
+  } as unknown as KV
+}
+
+it('has told a bucket when its newest entry was told, whatever NATS counts', async () => {
+  const told: string[] = []
+  const listener = { put: (key: string) => void told.push(key), removed: () => {} }
+  using _watch = await watchBucket(miscountedBucket([4, 7, 9], 9), listener)
+  expect(told).toEqual(['key-4', 'key-7', 'key-9'])
+})
+
+it('fails when NATS does not tell all, instead of waiting without an end', async () => {
+  const listener = { put: () => {}, removed: () => {} }
+  const watching = watchBucket(miscountedBucket([4, 7], 9), listener, { loadMs: 20 })
+  await expect(watching).rejects.toMatchObject({ code: 'cluster_unavailable' })
+})
