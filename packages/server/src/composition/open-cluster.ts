@@ -75,6 +75,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
       dataDir: config.dataDir,
       sandboxes,
       abilities: await followAbilities(transfer, log, closing),
+      forms: transfer.forms,
     },
     address: () => shown.url,
     ssh: () => shown.ssh,
