@@ -55,8 +55,6 @@ const CLAIMS_AT_ONCE = 64
 /** How many of the sandboxes and snapshots that a host has fetched it tells the others. */
 const FETCHED_MAX = 100
 const REJOIN_PAUSE_MS = 300
-/** An upgrade that is taken back within this time finds nothing on disk that the version before cannot restore. */
-const OLDER_HOST_MS = 3600 * 1000
 /** How long a deletion of a copy waits before it is tried again. */
 const EVICT_RETRY_MS = 1_000
 
@@ -105,9 +103,6 @@ export class Cluster implements AsyncDisposable {
     const rowOf = (id: SandboxId) => deps.sandboxes.find(id)?.row
     this.replication = new Replication({ depot, transfer, owned: this.owned, rowOf, log })
     const isHeld = () => this.isHeld
-    transfer.limitForms((form) =>
-      hosts.seenWithin(OLDER_HOST_MS).every(({ forms }) => forms?.includes(form) === true),
-    )
     this.upkeep = new DepotUpkeep({ hostId, depot, directory, hosts, transfer, isHeld, log })
     this.takeOver = new TakeOver({
       ...{ hostId, directory, hosts, depot, transfer, deps, isHeld, owned: this.owned },

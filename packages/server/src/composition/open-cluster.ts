@@ -8,6 +8,7 @@ import { describeHost } from '../cluster/describe-host.ts'
 import { ListElsewhere } from '../cluster/list-elsewhere.ts'
 import type { Nodes } from '../cluster/nodes.ts'
 import { readClusterKey } from '../cluster/read-cluster-key.ts'
+import { limitSnapshotForms } from '../cluster/snapshot-forms.ts'
 import { localUrl } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import type { Closing } from '../host/closing.ts'
@@ -90,6 +91,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
       deps: opened.deps,
     }),
   )
+  limitSnapshotForms(transfer, cluster.hosts)
   closing.use(await shareKeys(connection, opened.access, log))
   const nodes = new ClusterNodes({ cluster, sandboxes, transfer, log })
   opened.deps.spread = nodes
