@@ -14,7 +14,7 @@ export async function measureWakes([one, two], { times, stateDir }) {
   const samples = { local: [], elsewhere: [] }
   let movedBytes = 0
   for (let time = 0; time < times; time += 1) {
-    const { id } = await one.create({ limits: { memoryMb: 4 * MEGABYTES } })
+    const { id } = await one.create({ limits: { memoryBytes: 4 * MEGABYTES * 1024 ** 2 } })
     await one.run(id, `import os\nblob = [os.urandom(1 << 20) for _ in range(${MEGABYTES})]\nn = 1`)
     const fallAsleep = () =>
       one.call('POST', `/v1/sandboxes/${id}/standby`, { tier: 'stored', durability: 'cluster' })
