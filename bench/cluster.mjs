@@ -1,5 +1,5 @@
-// Measures a cluster of three hosts on one machine: wakes on another host, the depot compared with its store, jobs, what
-// a hop adds to a request, and lists of many sandboxes.
+// Measures a cluster of three hosts on one machine: wakes on another host, the depot compared with its store, jobs,
+// what a hop adds to a request, and lists of many sandboxes.
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -24,7 +24,7 @@ const WARM_UP = 200
 const SANDBOXES = 10_000
 const LISTS = options.quick ? 10 : 50
 const HOSTS = 3
-const WAKES = options.quick ? 1 : 5
+const WAKES = options.quick ? 1 : 4
 const TASKS = options.quick ? 60 : 600
 
 const directory = await mkdtemp(join(options.data, 'bench-'))

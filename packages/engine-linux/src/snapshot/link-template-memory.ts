@@ -51,7 +51,7 @@ function isSame(one: MemoryFile, other: MemoryFile): boolean {
   return fields.every((field) => one[field] === other[field])
 }
 
-/** As a restore finds it: a file with another time is read as a whole, which takes longer than fetching what is needed. */
+/** A restore reads a file with another time as a whole. That takes longer than fetching what is needed. */
 function isUntouched(path: string, { sizeBytes, mtimeNs }: MemoryFile): boolean {
   const found = statSync(path, { throwIfNoEntry: false, bigint: true })
   return found !== undefined && Number(found.size) === sizeBytes && found.mtimeNs === mtimeNs

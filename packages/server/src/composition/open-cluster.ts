@@ -60,14 +60,8 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
   const rows = new ClusterRows(db)
   const key = new ClusterKey(readClusterKey(config, () => ClusterKey.create()))
   const { servers, credentialsFile, caFile, replicas, leaseMs } = config.cluster
-  const connection = await connectCluster({
-    servers,
-    credentialsFile,
-    caFile,
-    replicas,
-    key,
-    hostId: rows.hostId,
-  })
+  const joined = { servers, credentialsFile, caFile, replicas, key, hostId: rows.hostId }
+  const connection = await connectCluster(joined)
   const { sandboxes } = opened.deps
   const shown: ClusterOptions['shown'] = { url: config.cluster.address ?? '', ssh: undefined }
   const describe = describeHost({
