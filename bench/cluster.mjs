@@ -1,4 +1,5 @@
-// Measures a cluster of two hosts on one machine: what a hop adds to a request, and lists of many sandboxes.
+// Measures a cluster of three hosts on one machine: wakes on another host, the depot compared with its store, jobs,
+// what a hop adds to a request, and lists of many sandboxes.
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -9,6 +10,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ClusterKey, connectCluster, Directory } from '@dormouse/cluster'
 import { newSandboxId } from '@dormouse/contracts'
 import { Layout } from '../packages/engine-linux/dist/host/layout.js'
+import { measureDepot } from './cluster/depot.mjs'
+import { measureJobs } from './cluster/jobs.mjs'
+import { measureWakes } from './cluster/wakes.mjs'
 import { measure, ms, report, summarize, table } from './measure.mjs'
 import { clientOf } from './server/client.mjs'
 import { startServer } from './server/start-server.mjs'
@@ -19,6 +23,9 @@ const REQUESTS = options.quick ? 300 : 3_000
 const WARM_UP = 200
 const SANDBOXES = 10_000
 const LISTS = options.quick ? 10 : 50
+const HOSTS = 3
+const WAKES = options.quick ? 1 : 4
+const TASKS = options.quick ? 60 : 600
 
 const directory = await mkdtemp(join(options.data, 'bench-'))
 const keyBytes = randomBytes(32)
@@ -34,16 +41,20 @@ const servers = [`nats://127.0.0.1:${natsPort}`]
 const hosts = []
 try {
   await sleep(500)
-  for (let index = 0; index < 2; index += 1) {
+  for (let index = 0; index < HOSTS; index += 1) {
     const stateDir = await mkdtemp(join(options.data, 'bench-'))
-    // Two servers on one machine: each has a port of its own.
+    // Several servers on one machine: each has a port of its own.
     const settings = { port: await freePort(), ssh: { enabled: false }, cluster: { servers, keyFile } }
     hosts.push({ stateDir, ...(await startServer(stateDir, options.data, settings)) })
   }
-  const [one, two] = hosts.map(({ url }) => clientOf({ url, key: hosts[0].key, connections: 1 }))
-  const result = { hop: await measureHop(one, two), list: await measureLists(two) }
+  const clients = hosts.map(({ url }) => clientOf({ url, key: hosts[0].key, connections: 1 }))
+  const [one, two] = clients
+  const depot = await measureDepot({ servers, key: new ClusterKey(keyBytes) })
+  const wakes = await measureWakes([one, two], { times: WAKES, stateDir: hosts[1].stateDir })
+  const jobs = await measureJobs(one, { count: TASKS, atOnce: 2 * HOSTS })
+  const result = { depot, wakes, jobs, hop: await measureHop(one, two), list: await measureLists(two) }
   await report({ name: 'cluster', options, result, text: describe(result) })
-  for (const client of [one, two]) client.close()
+  for (const client of clients) client.close()
 } finally {
   for (const { child } of hosts) {
     child.kill('SIGTERM')
@@ -124,9 +135,35 @@ async function measureLists(client) {
   return result
 }
 
-function describe({ hop, list }) {
+function describe({ depot, wakes, jobs, hop, list }) {
   const line = (title, { times, p50, p99 }, goal) => [title, times, ms(p50), ms(p99), goal]
+  const percent = (part) => `${(100 * part).toFixed(1)} %`
   return [
+    table(
+      [`sandbox with ${wakes.megabytes} MB`, 'times', 'p50 ms', 'p99 ms', 'goal'],
+      [
+        line('stored wake on its own host', wakes.local, ''),
+        line('wake on another host, until the first result', wakes.elsewhere, ''),
+        ['compared with its own host', '', `${wakes.ratio.toFixed(1)} ×`, '', '≤ 10 ×'],
+        ['of its memory has moved by then, at most', '', percent(wakes.movedPart), '', '< 10 %'],
+      ],
+    ),
+    table(
+      ['depot in JetStream', 'MB/s', 'goal'],
+      [
+        ['object store alone', depot.bare.toFixed(0), ''],
+        ['upload', depot.upload.toFixed(0), ''],
+        ['upload compared with the store', percent(depot.part), '≥ 50 %'],
+        ['download', depot.download.toFixed(0), ''],
+      ],
+    ),
+    table(
+      [`job of ${jobs.count} tasks of \`x * x\`, ${HOSTS} hosts, ${jobs.atOnce} at once`, 'tasks/s'],
+      [
+        ['a sandbox for each task', jobs.task.toFixed(1)],
+        ['workers', jobs.worker.toFixed(1)],
+      ],
+    ),
     table(
       ['request', 'times', 'p50 ms', 'p99 ms', 'goal'],
       [

@@ -80,6 +80,21 @@ describe('a lease', () => {
     await expect.poll(() => hosts.stateOf('renews')).toBe('left')
   })
 
+  test('that has ended shows its host as seen lately until that time is over', async () => {
+    const { lease } = await takeLease('gone')
+    let nowMs = 1_000
+    const clock = { ...hostDeadlineClock, monotonicMs: () => nowMs }
+    const { hosts: bucket } = await connect('watcher-0')
+    using hosts = await Hosts.open({ hosts: bucket, leaseMs: LEASE_MS, id: 'watcher-0', clock })
+    await lease.leave()
+    await expect.poll(() => hosts.stateOf('gone')).toBe('left')
+    const isSeen = () => hosts.seenWithin(60_000).some(({ id }) => id === 'gone')
+    nowMs += 59_000
+    expect(isSeen()).toBe(true)
+    nowMs += 2_000
+    expect(isSeen()).toBe(false)
+  })
+
   test('has passed on its own host before another host may end it, and is then taken anew', async () => {
     let lostAt = 0
     const onLost = () => {

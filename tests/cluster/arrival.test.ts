@@ -48,8 +48,11 @@ async function arrivedBytes(host: ServerProcess): Promise<number> {
   let bytes = 0
   for (const name of (await readdir(snapshots)).filter((entry) => entry.startsWith('sn-'))) {
     const memory = join(snapshots, name, 'memory')
-    for (const file of await readdir(memory).catch(() => []))
-      bytes += (await stat(join(memory, file)).catch(() => ({ blocks: 0 }))).blocks * 512
+    for (const file of await readdir(memory).catch(() => [])) {
+      const found = await stat(join(memory, file)).catch(() => undefined)
+      // A file of the template is linked. Others have a link of the snapshot and one of its burrow.
+      if (found !== undefined && found.nlink <= 2) bytes += found.blocks * 512
+    }
   }
   return bytes
 }

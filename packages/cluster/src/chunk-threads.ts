@@ -38,6 +38,11 @@ export class ChunkThreads implements AsyncDisposable {
     this.#secret = secret
   }
 
+  /** Starts the threads, so that the first chunk does not wait for them. */
+  prepare(): void {
+    for (let index = 0; index < THREADS; index += 1) this.#worker(index)
+  }
+
   /** Takes the buffer of `content`; the answer has it again. */
   async name(content: Uint8Array<ArrayBuffer>): Promise<{ content: Uint8Array; digest: string }> {
     return this.#run('name', content, '')

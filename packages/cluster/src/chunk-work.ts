@@ -16,7 +16,7 @@ const PLAIN = 0
 /** Compression that saves less than this part only costs time at every wake. */
 const WORTH = 0.97
 const SAMPLES = 4
-const SAMPLE_BYTES = 8 * 1024
+const SAMPLE_BYTES = 2 * 1024
 
 /** Larger than any chunk that a host makes. What expands to more is no chunk. */
 const CHUNK_MAX_BYTES = 4 * 1024 ** 2

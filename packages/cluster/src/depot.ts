@@ -9,7 +9,8 @@ import type { ObjectStore } from './object-store.ts'
 
 /** A message of NATS holds 1 MB by default: this leaves room for what cannot be compressed, and for headers. */
 const CHUNK_BYTES = 960 * 1024
-const IN_FLIGHT_MAX = 8
+/** Chunks that are read, named, sealed or sent at the same time. */
+const IN_FLIGHT_MAX = 16
 /** Objects that this host knows to be there: 64 bytes each. */
 const KNOWN_MAX = 500_000
 const CLOCK_MS = 60_000
@@ -56,6 +57,11 @@ export class Depot implements AsyncDisposable {
   constructor(options: DepotOptions) {
     this.#options = options
     this.#threads = new ChunkThreads(options.key.secret)
+  }
+
+  /** Starts what the first wake on this host would wait for. */
+  prepare(): void {
+    this.#threads.prepare()
   }
 
   get store(): ObjectStore {

@@ -34,6 +34,8 @@ export const hostRecordSchema = z.object({
   holds: z.array(z.string()).optional(),
   /** What decides which snapshots it can restore, in the words of its engine. */
   abilities: z.unknown(),
+  /** Forms of snapshots on its disk that its engine can restore. An earlier version does not say. */
+  forms: z.array(z.string()).optional(),
   room: z.strictObject({
     memoryTotalBytes: z.number(),
     memoryFreeBytes: z.number(),

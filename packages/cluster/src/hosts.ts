@@ -51,6 +51,12 @@ export class Hosts implements Disposable {
     return [...this.#seen.values()].map(({ record }) => record).sort((a, b) => (a.id < b.id ? -1 : 1))
   }
 
+  /** Hosts that may have been alive within this time: a host that has just started counts all of them. */
+  seenWithin(ms: number): HostRecord[] {
+    const now = this.#clock.monotonicMs()
+    return [...this.#seen.values()].filter(({ atMs }) => now - atMs < ms).map(({ record }) => record)
+  }
+
   find(id: string): HostRecord | undefined {
     return this.#seen.get(id)?.record
   }

@@ -75,6 +75,10 @@ export interface SnapshotTransfer {
   resume(snapshotId: SnapshotId, parts: readonly ArrivingPart[]): Promise<void>
   /** Post: all of the snapshot is on disk. Does nothing for one that did not come from another host. */
   untilArrived(snapshotId: SnapshotId): Promise<void>
+  /** Forms of snapshots on disk that this version can restore and an earlier one could not. They never travel. */
+  readonly forms: readonly string[]
+  /** Upkeep makes no snapshot of a form while this returns false. */
+  limitForms(isUsable: (form: string) => boolean): void
   /** Bytes of memory that have come from other hosts since the engine opened. */
   readonly arrivedBytes: number
 }

@@ -17,6 +17,11 @@ export function isFolded(name: string): boolean {
   return name.endsWith(FOLDED)
 }
 
+/** The name of a pages image when it is not folded. */
+export function unfoldedName(name: string): string {
+  return name.slice(0, -FOLDED.length)
+}
+
 /**
  * Replaces the pages images of a snapshot that is not published yet by their folded forms, where those are smaller.
  * Pages differ from the memory files that they are mapped from in a few words each: see
@@ -55,7 +60,7 @@ export async function unfoldImages(
   const names = readdirSync(images)
   const folded = names.filter(isFolded).map((name) => ({
     folded: join(images, name),
-    pages: join(into, name.slice(0, -FOLDED.length)),
+    pages: join(into, unfoldedName(name)),
   }))
   if (!folded.every(({ pages }) => PAGES.test(pages.slice(into.length + 1))))
     throw new Error('a folded image is not of pages')

@@ -3,7 +3,7 @@ import { hasErrorCode } from '@dormouse/contracts'
 import type { ArrivingFile } from './arriving-file.ts'
 
 /** Chunks on their way at once that no process waits for. */
-const AHEAD_AT_ONCE = 6
+const AHEAD_AT_ONCE = 16
 /** Processes wait for these: they do not wait for the ones above too. */
 const WANTED_AT_ONCE = 6
 /** The rest begins when no process has asked for so long: the wake comes first. */

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -10,9 +10,9 @@ import { connectTo, type MemoryMount, memorySocket, mountMemory } from '../burro
 import type { FailureLog } from '../host/failure-log.ts'
 import type { BurrowPaths, Layout, SnapshotPaths } from '../host/layout.ts'
 import { runCommandOrFail } from '../host/run-command.ts'
-import { syncDirectory, writeDurably } from '../host/sync-files.ts'
+import { syncDirectory } from '../host/sync-files.ts'
 import { PageWorker } from '../image/page-worker.ts'
-import { arrivingDir } from '../storage/arriving-files.ts'
+import { arrivedDir, arrivingDir } from '../storage/arriving-files.ts'
 import type { FullManifest } from '../storage/manifest.ts'
 import { damaged } from '../storage/verify-snapshot.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
@@ -60,7 +60,10 @@ export class Arrivals implements AsyncDisposable {
   async prepare({ paths, memory }: BeginArrival, origin: string): Promise<readonly ArrivingFile[]> {
     const maps = arrivingDir(paths.dir)
     await mkdir(maps, { mode: 0o700 })
-    await writeDurably(join(maps, ORIGIN), JSON.stringify({ origin, bootId: await readBootId() }))
+    // The caller syncs it with the rest of the snapshot.
+    await writeFile(join(maps, ORIGIN), JSON.stringify({ origin, bootId: await readBootId() }), {
+      mode: 0o600,
+    })
     const files: ArrivingFile[] = []
     for (const [name, content] of memory) files.push(await ArrivingFile.create(placeOf(paths, name, content)))
     return files
@@ -175,8 +178,10 @@ export class Arrivals implements AsyncDisposable {
     const wrong = arrived.find(({ checksum }, index) => sums[index]?.checksum !== checksum)
     if (wrong !== undefined) throw damaged(`the memory file ${wrong.name} is damaged`)
     await worker.sync([paths.memory])
-    await rm(arrivingDir(paths.dir), { recursive: true, force: true })
+    // In one step: a server that ends in between must not leave some of the maps.
+    await rename(arrivingDir(paths.dir), arrivedDir(paths.dir))
     await syncDirectory(paths.dir)
+    await rm(arrivedDir(paths.dir), { recursive: true, force: true })
   }
 
   async #originOf(id: SnapshotId): Promise<{ origin: string; bootId: string }> {

@@ -23,7 +23,15 @@ export async function improveStored(
   let mayLeaveLayers = true
   try {
     mayLeaveLayers = await engine.afterCollecting(() =>
-      improveSnapshot(id, { layout, dataDir, store, imageThreads, verified, signal }),
+      improveSnapshot(id, {
+        layout,
+        dataDir,
+        store,
+        imageThreads,
+        verified,
+        signal,
+        mayFold: engine.mayFold,
+      }),
     )
     const { paths } = await store.get(id)
     if (mayLeaveLayers || !existsSync(paths.ahead)) await makeReadAhead(paths, imageThreads)
@@ -42,7 +50,7 @@ export async function improveAndSum(
   const isNew = await improveStored(engine, id, signal)
   await makeMissingSums(engine, id, signal)
   const { manifest } = await engine.store.get(id)
-  if (isFoldedLater(manifest)) again(FOLD_AFTER_MS)
+  if (isFoldedLater(manifest) && engine.mayFold()) again(FOLD_AFTER_MS)
   else if (manifest.kind === 'full') engine.host.unfolder.prepare()
   return isNew
 }

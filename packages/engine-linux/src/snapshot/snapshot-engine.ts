@@ -53,6 +53,8 @@ export class SnapshotEngine implements AsyncDisposable {
   readonly collector: LayerCollector
   readonly leftovers: Leftovers
   readonly reserve: Reserve
+  /** Whether upkeep may fold pages. A cluster says no while a host could not restore them. */
+  mayFold: () => boolean = () => true
   readonly #dumpHost: DumpHost
   readonly #found = new FileCache<FoundSnapshot>(CACHED_SNAPSHOTS)
 

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdir, rename } from 'node:fs/promises'
+import { mkdir, rename, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -18,16 +18,20 @@ import type { Layout, SnapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { syncDirectory } from '../host/sync-files.ts'
 import { PageWorker } from '../image/page-worker.ts'
+import { isArriving } from '../storage/arriving-files.ts'
 import { generationPaths } from '../storage/generation.ts'
 import { type FullManifest, type Manifest, readManifest } from '../storage/manifest.ts'
 import { publishSnapshot, UNFINISHED } from '../storage/publish-snapshot.ts'
 import { whileReading } from '../storage/snapshot-readers.ts'
 import { damaged, unusable } from '../storage/verify-snapshot.ts'
+import { getTemplateBuild } from '../template/template-store.ts'
 import type { BeginArrival } from './arrivals.ts'
+import { linkTemplateMemory } from './link-template-memory.ts'
+import { withPlainPages } from './plain-pages.ts'
 import { abilitiesOf, needsOf, problemOf, problemOfTemplate } from './portable-needs.ts'
-import { readAheadList } from './read-ahead.ts'
+import { makeReadAhead, readAheadList } from './read-ahead.ts'
 import { readExtents } from './read-extents.ts'
-import type { SnapshotEngine } from './snapshot-engine.ts'
+import type { FoundSnapshot, SnapshotEngine } from './snapshot-engine.ts'
 
 /** Holes, extended attributes (whiteouts, capabilities, seals), owners by number, times to the nanosecond. */
 const TAR = [
@@ -57,6 +61,9 @@ const DIRECTORY = 'snapshot'
 /** Without it a burrow cannot wait for pages that are missing, so nothing may be missing. */
 const FUSE = '/dev/fuse'
 
+/** Pages are stored as what differs from memory files: see image/fold-images.ts. */
+const FOLDED = 'folded'
+
 type ArrivingArchive = Extract<ArrivingPart, { kind: 'archive' }>
 const ERROR_MAX_CHARACTERS = 500
 
@@ -71,6 +78,10 @@ export function snapshotTransfer(engine: SnapshotEngine): SnapshotTransfer {
     interrupted: () => engine.host.arrivals.interrupted(),
     resume: (id, parts) => resumeArrival(engine, id, parts),
     untilArrived: (id) => engine.host.arrivals.require(id),
+    forms: [FOLDED],
+    limitForms: (isUsable) => {
+      engine.mayFold = () => isUsable(FOLDED)
+    },
     get arrivedBytes() {
       return engine.host.arrivals.arrivedBytes
     },
@@ -87,21 +98,30 @@ async function exportSnapshot<Value>(
   const { dir } = engine.host.layout.snapshot(id)
   return whileReading(dir, async () => {
     const { paths, manifest } = await engine.store.get(id)
-    return work({ needs: await needsOf(engine, manifest), parts: listParts(engine, paths, manifest) })
+    if (!existsSync(paths.ahead)) await makeReadAhead(paths, engine.host.imageThreads).catch(() => {})
+    const needs = await needsOf(engine, manifest)
+    return withPlainPages(engine, { paths, manifest }, (plain) =>
+      work({ needs, parts: listParts(engine, { paths, manifest }, plain) }),
+    )
   })
 }
 
-function listParts({ host }: SnapshotEngine, paths: SnapshotPaths, manifest: Manifest): PortablePart[] {
-  const inDirectory = (path: string) => path.slice(paths.dir.length + 1)
-  const files = [paths.manifest, paths.images, paths.carried, paths.touched, paths.ahead]
+function listParts(
+  { host }: SnapshotEngine,
+  { paths, manifest }: FoundSnapshot,
+  plain: SnapshotPaths,
+): PortablePart[] {
+  const inDirectory = (path: string) => path.slice(plain.dir.length + 1)
+  const files = [plain.manifest, plain.images, plain.carried, plain.touched, plain.ahead]
   const present = files.filter((path) => existsSync(path)).map(inDirectory)
-  const generation = manifest.generation === undefined ? '' : `-${manifest.generation}`
+  const version = manifest.generation === undefined ? '' : `-${manifest.generation}`
+  const form = manifest.kind === 'full' && manifest.folded === true ? '-plain' : ''
   const memory = manifest.kind === 'files' ? [] : manifest.memory
   return [
     {
       kind: 'archive',
-      key: `${DIRECTORY}-${manifest.id}${generation}`,
-      read: () => pack(paths.dir, present),
+      key: `${DIRECTORY}-${manifest.id}${version}${form}`,
+      read: () => pack(plain.dir, present),
     },
     ...memory.map((file): PortablePart => {
       const { sizeBytes } = file
@@ -135,7 +155,8 @@ async function importSnapshot(engine: SnapshotEngine, { id, parts, origin }: Imp
     await mkdir(join(work, 'snapshot'), { recursive: true, mode: 0o700 })
     try {
       const manifest = await unpackAll(engine, { id, work, parts })
-      const arriving = beginOf(join(work, 'snapshot'), manifest, parts)
+      const absent = await linkKnown(engine, join(work, 'snapshot'), manifest)
+      const arriving = beginOf(join(work, 'snapshot'), absent, parts)
       const files = arriving && (await arrivals.prepare(arriving, origin))
       await syncArrived(work, manifest)
       for (const layer of manifest.layers) {
@@ -144,21 +165,41 @@ async function importSnapshot(engine: SnapshotEngine, { id, parts, origin }: Imp
       }
       await syncDirectory(layout.layersDir)
       await publishSnapshot(join(work, 'snapshot'), final.dir)
-      const begin = beginOf(final.dir, manifest, parts)
+      const begin = beginOf(final.dir, absent, parts)
       if (begin !== undefined && files !== undefined)
         arrivals.start(begin, files, await readAheadList(begin.paths, imageThreads))
       if (!existsSync(FUSE)) await arrivals.require(id)
     } finally {
-      await removeTree(work)
+      // A wake does not wait until a program has removed an empty directory.
+      await rmdir(work).catch(() => removeTree(work))
     }
   })
 }
 
+/** Puts memory files in their place that this host has with the template. The others follow. */
+async function linkKnown(engine: SnapshotEngine, dir: string, manifest: Manifest): Promise<Expected> {
+  if (manifest.kind === 'files') return { manifest, files: [] }
+  const { memory } = generationPaths(dir, manifest.generation)
+  const template = await getTemplateBuild(engine.dataDir, manifest.template)
+  const linked = await linkTemplateMemory(template, manifest.memory, memory)
+  return { manifest, files: manifest.memory.filter(({ name }) => !linked.has(name)) }
+}
+
+/** A snapshot, and its memory files that are not here. */
+interface Expected {
+  readonly manifest: Manifest
+  readonly files: FullManifest['memory']
+}
+
 /** Undefined when nothing of the snapshot follows later. */
-function beginOf(dir: string, manifest: Manifest, parts: readonly ArrivingPart[]): BeginArrival | undefined {
+function beginOf(
+  dir: string,
+  { manifest, files }: Expected,
+  parts: readonly ArrivingPart[],
+): BeginArrival | undefined {
   if (manifest.kind === 'files') return undefined
   const memory = new Map<string, ArrivingMemory>()
-  for (const file of manifest.memory) {
+  for (const file of files) {
     const part = parts.find(({ key }) => key === memoryKey(file))
     if (part?.kind === 'memory') memory.set(file.name, part.memory)
   }
@@ -173,7 +214,10 @@ async function resumeArrival(
   parts: readonly ArrivingPart[],
 ): Promise<void> {
   const { manifest } = await store.get(id)
-  const begin = beginOf(host.layout.snapshot(id).dir, manifest, parts)
+  const { dir } = host.layout.snapshot(id)
+  // The others came with the template.
+  const files = manifest.kind === 'files' ? [] : manifest.memory.filter(({ name }) => isArriving(dir, name))
+  const begin = beginOf(dir, { manifest, files }, parts)
   if (begin !== undefined)
     await host.arrivals.resume(begin, await readAheadList(begin.paths, host.imageThreads))
 }

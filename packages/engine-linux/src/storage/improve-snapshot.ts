@@ -28,6 +28,7 @@ export interface ImproveSnapshot {
   readonly imageThreads: ImageThreads
   readonly verified: VerifiedSnapshots
   readonly signal: AbortSignal
+  readonly mayFold: () => boolean
 }
 
 /**
@@ -49,10 +50,10 @@ export async function improveSnapshot(id: SnapshotId, parts: ImproveSnapshot): P
 async function makeVersion(
   paths: SnapshotPaths,
   manifest: Manifest,
-  { layout, dataDir, store, imageThreads, verified, signal }: ImproveSnapshot,
+  { layout, dataDir, store, imageThreads, verified, signal, mayFold }: ImproveSnapshot,
 ): Promise<boolean> {
   const wasteful = await findWasteful(paths, manifest, { imageThreads, signal })
-  const isFoldable = manifest.kind === 'full' && canFold(manifest)
+  const isFoldable = manifest.kind === 'full' && canFold(manifest) && mayFold()
   if (wasteful.length === 0 && manifest.layers.length <= CHAIN_MAX_LAYERS && !isFoldable) return false
   const canClone = await canShareBlocks(layout.snapshotsDir)
   const { rootfs } = await getTemplateBuild(dataDir, manifest.template)
@@ -66,7 +67,10 @@ async function makeVersion(
   try {
     let next: Manifest = { ...manifest, layers: layers ?? manifest.layers }
     if ((wasteful.length > 0 || isFoldable) && next.kind === 'full') {
-      const version = await writeVersion({ paths, work, manifest: next, wasteful, imageThreads, signal })
+      const version = await writeVersion({
+        ...{ paths, work, manifest: next, wasteful, imageThreads, signal },
+        isFolded: next.folded === true || isFoldable,
+      })
       // A restore would verify it too, and need not do it again.
       await verified.verifyOnce({ ...work, dir: paths.dir }, version)
       next = version
@@ -97,18 +101,18 @@ interface WriteVersion extends Pick<ImproveSnapshot, 'imageThreads' | 'signal'> 
   readonly work: SnapshotPaths
   readonly manifest: FullManifest
   readonly wasteful: readonly string[]
+  readonly isFolded: boolean
 }
 
 /** Writes images and memory files of the next version into `work`. */
 async function writeVersion(version: WriteVersion): Promise<FullManifest> {
-  const { paths, work, manifest, wasteful, imageThreads, signal } = version
+  const { paths, work, manifest, wasteful, imageThreads, signal, isFolded } = version
   await using worker = new PageWorker({ isIdle: true, signal })
   const generation = (manifest.generation ?? 0) + 1
   const memoryId = `${manifest.id}g${generation}`
   const unfolded = join(work.dir, 'unfolded')
   if (manifest.folded === true) await unfoldImages(paths, unfolded, worker)
   const from = manifest.folded === true ? { ...paths, images: unfolded } : paths
-  const isFolded = manifest.folded === true || canFold(manifest)
   await imageThreads.use(async (thread) => {
     await thread.run('consolidate', { from, to: work, names: wasteful, memoryId }, worker)
     if (isFolded) await thread.run('foldImages', { paths: work }, worker)

@@ -15,11 +15,12 @@ export interface DescribeHost {
   readonly drain?: (() => HostDescription['drain']) | undefined
   readonly sandboxes: Sandboxes
   readonly abilities: () => unknown
+  readonly forms?: readonly string[]
 }
 
 /** What this host says of itself. */
 export function describeHost(options: DescribeHost): () => HostDescription {
-  const { id, dataDir, address, ssh, isCordoned, drain, holds, sandboxes, abilities } = options
+  const { id, dataDir, address, ssh, isCordoned, drain, holds, sandboxes, abilities, forms } = options
   const startedAt = new Date().toISOString()
   const instance = instanceOf(dataDir)
   return () => {
@@ -37,6 +38,7 @@ export function describeHost(options: DescribeHost): () => HostDescription {
         drain: drain?.(),
         holds: holds && [...holds()],
         abilities: abilities(),
+        ...(forms && { forms: [...forms] }),
       },
       ...{ arch: arch(), kernel: release() },
       room: {

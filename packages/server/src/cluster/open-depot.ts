@@ -34,7 +34,9 @@ export async function openDepot({ connection, replicas, dataDir, depot }: OpenDe
     (await openS3(depot)) ?? (await JetStreamStore.open({ jetstream, manager, replicas }))
   const openCache = () => ChunkCache.open(join(dataDir, 'depot-cache'), { maxBytes: depot.cacheBytes })
   const [store, cache] = await Promise.all([openStore(), openCache()])
-  return new Depot({ store, key, cache })
+  const opened = new Depot({ store, key, cache })
+  opened.prepare()
+  return opened
 }
 
 async function openS3({ s3Url, s3Region, s3CredentialsFile }: S3Settings): Promise<S3Store | undefined> {

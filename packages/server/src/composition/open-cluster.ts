@@ -8,6 +8,7 @@ import { describeHost } from '../cluster/describe-host.ts'
 import { ListElsewhere } from '../cluster/list-elsewhere.ts'
 import type { Nodes } from '../cluster/nodes.ts'
 import { readClusterKey } from '../cluster/read-cluster-key.ts'
+import { limitSnapshotForms } from '../cluster/snapshot-forms.ts'
 import { localUrl } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
 import type { Closing } from '../host/closing.ts'
@@ -59,14 +60,8 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
   const rows = new ClusterRows(db)
   const key = new ClusterKey(readClusterKey(config, () => ClusterKey.create()))
   const { servers, credentialsFile, caFile, replicas, leaseMs } = config.cluster
-  const connection = await connectCluster({
-    servers,
-    credentialsFile,
-    caFile,
-    replicas,
-    key,
-    hostId: rows.hostId,
-  })
+  const joined = { servers, credentialsFile, caFile, replicas, key, hostId: rows.hostId }
+  const connection = await connectCluster(joined)
   const { sandboxes } = opened.deps
   const shown: ClusterOptions['shown'] = { url: config.cluster.address ?? '', ssh: undefined }
   const describe = describeHost({
@@ -75,6 +70,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
       dataDir: config.dataDir,
       sandboxes,
       abilities: await followAbilities(transfer, log, closing),
+      forms: transfer.forms,
     },
     address: () => shown.url,
     ssh: () => shown.ssh,
@@ -89,6 +85,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
       deps: opened.deps,
     }),
   )
+  limitSnapshotForms(transfer, cluster.hosts)
   closing.use(await shareKeys(connection, opened.access, log))
   const nodes = new ClusterNodes({ cluster, sandboxes, transfer, log })
   opened.deps.spread = nodes
