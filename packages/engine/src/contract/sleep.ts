@@ -53,6 +53,19 @@ export function describeSleep(factory: EngineFactory): void {
       )
     })
 
+    test('a sandbox that was frozen knows nothing of the run that was rehearsed before', async () => {
+      const burrow = await shared.create()
+      const hook = 'get_ipython().events.register("pre_run_cell", lambda info: seen.append(info.raw_cell))'
+      await burrow.guest.runs.run({ code: `seen = []\n${hook}` })
+      await burrow.guest.runs.run({ code: 'names = set(globals())' })
+      const { burrow: frozen } = await shared.engine.snapshot(burrow, { leave: 'frozen' })
+      if (frozen === undefined) throw new Error('the burrow is gone')
+      shared.hold(frozen)
+      await frozen.thaw()
+      const code = 'print(len(In), seen, sorted(set(globals()) - names))'
+      expect(await print(frozen, code)).toBe(`4 ['names = set(globals())', '${code}'] ['_i3', 'names']`)
+    })
+
     test('a sleeping sandbox leaves nothing but its snapshot', async () => {
       const before = await factory.traces()
       const burrow = await shared.create()

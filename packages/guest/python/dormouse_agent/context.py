@@ -14,7 +14,7 @@ from dormouse_agent.kernel_supervisor import KernelSupervisor
 from dormouse_agent.languages.language import Language
 from dormouse_agent.languages.registry import BASH, BY_NAME, require_program
 from dormouse_agent.reaper import exit_code_of, signal_name
-from dormouse_agent.run import Run
+from dormouse_agent.run import Run, rehearse_events
 from dormouse_agent.spawn import base_environment
 from dormouse_agent.text_events import TextEvents
 from dormouse_agent.users import User
@@ -111,6 +111,13 @@ class Context:
     def unsettled(self) -> list[Answer]:
         """What the kernel answers soon. During a run it does not."""
         return [] if self.current is not None else self.kernel.unanswered()
+
+    def rehearse(self) -> list[Answer]:
+        """Lets agent and kernel go through the steps of a run without a trace. What the kernel answers soon."""
+        if self.current is not None or self._queue or not self.language.rehearses or not self.kernel.is_free:
+            return []
+        rehearse_events(self._agent.loop, self)
+        return [self.kernel.rehearse()]
 
     async def preload(self, modules: list[str]) -> list[str]:
         """Returns the modules that could not be imported."""

@@ -101,6 +101,10 @@ class KernelSupervisor:
             return None
         return await self._requests.send(self.process, {"type": "settle", "gather": gather})
 
+    def rehearse(self) -> Answer:
+        """Pre: the kernel is free."""
+        return self._requests.send(self.process, {"type": "rehearse"}, limits.SETTLE_S)
+
     async def complete(self, code: str) -> dict[str, Any] | None:
         """Returns None when the kernel ends, cannot be started, or does not answer in time."""
         if not await self._until_ready():

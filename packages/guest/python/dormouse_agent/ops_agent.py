@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dormouse_agent import limits
 from dormouse_agent.channel import Channel
+from dormouse_agent.context import Context
 from dormouse_agent.fields import ID, USER, Choice, Environment, Flag, Text
 from dormouse_agent.operations import operation
 from dormouse_agent.programs import kernel_python
@@ -62,10 +63,16 @@ def wake(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, An
 
 @operation("agent.settle", {})
 async def settle(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
-    """Ends when the kernels have done what a wake asks of them, so that it does not have to be done after a thaw."""
-    waiting = [answer for context in agent.contexts.values() for answer in context.unsettled()]
-    if waiting:
-        await asyncio.wait(waiting, timeout=limits.SETTLE_S)
+    """Ends when the kernels have done what a wake asks of them, so that it does not have to be done after a thaw.
+
+    Then a run is rehearsed: the first run after a restore copies each page that it writes to, and these copies are
+    made here instead of after the thaw.
+    """
+    contexts = list(agent.contexts.values())
+    for ask in (Context.unsettled, Context.rehearse):
+        waiting = [answer for context in contexts for answer in ask(context)]
+        if waiting:
+            await asyncio.wait(waiting, timeout=limits.SETTLE_S)
     return {}
 
 

@@ -12,7 +12,7 @@ from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 from dormouse_kernel.cell_execution import as_syntax_error, execute, large_without_gc, may_hold_magics
 from dormouse_kernel.cell_sources import CellSources, unused_cell_name
 from dormouse_kernel.definitions import record_definitions
-from dormouse_kernel.limits import NAMED_INPUTS, TRANSFORM_CHARS
+from dormouse_kernel.limits import NAMED_INPUTS, REHEARSED, TRANSFORM_CHARS
 from dormouse_kernel.shell import KernelShell
 from dormouse_kernel.user_loop import UserLoop
 
@@ -66,6 +66,16 @@ class CellRunner:
             # The compiler has only the tree and cannot quote the line.
             error.text = error.text or linecache.getline(name, error.lineno or 0)
             raise
+
+    def rehearse(self) -> None:
+        shell = self._shell
+        if shell.ast_transformers or self._is_shorthand(REHEARSED):
+            return
+        name = unused_cell_name(shell.execution_count)
+        _, tree = self._parse(REHEARSED, name)
+        namespace: dict[str, Any] = {}
+        for compiled, _shows in self._compiled(tree, name):
+            execute(compiled, namespace, self._loop)
 
     def next_cell(self) -> None:
         self._shell.execution_count += 1

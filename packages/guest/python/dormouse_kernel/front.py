@@ -21,6 +21,9 @@ class Front(Protocol):
     def run(self, code: str) -> None:
         """Executes a cell. Raises what the code raises."""
 
+    def rehearse(self) -> None:
+        """Goes through the steps of a cell. Leaves no trace, and calls nothing that user code has registered."""
+
     def next_cell(self) -> None:
         """The next run has another number."""
 

@@ -35,6 +35,7 @@ class IPythonFront:
         self.hidden = shell.user_ns_hidden
         cells = CellRunner(shell, loop)
         self.run = cells.run
+        self.rehearse = cells.rehearse
         self.next_cell = cells.next_cell
         self.start_over = cells.start_over
 

@@ -86,6 +86,8 @@ class Kernel:
                 self._preload(message)
             elif kind == "settle":
                 self._settle(message)
+            elif kind == "rehearse":
+                self._rehearse(message)
             elif kind == "complete":
                 self._completion.answer(message)
             elif kind == "variables":
@@ -162,6 +164,14 @@ class Kernel:
         else:
             self._gatherer.remember()
         settle()
+        self._control.send({"type": "answer", "request": message["request"]})
+
+    def _rehearse(self, message: dict[str, Any]) -> None:
+        try:
+            self._front.rehearse()
+            self._report_variables()
+        except Exception:  # noqa: BLE001 - user code may have changed IPython, and nothing is lost without a rehearsal
+            pass
         self._control.send({"type": "answer", "request": message["request"]})
 
     def _run_cell(self, code: str) -> None:

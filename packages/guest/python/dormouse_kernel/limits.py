@@ -43,3 +43,5 @@ VARIABLE_NAME_CHARS = 60
 VARIABLES_MEASURED = 2_000
 VARIABLE_ELEMENTS = 32
 VARIABLES_S = 0.002
+# The code of a rehearsed run. Calls nothing: even a built-in function may be one of the user's.
+REHEARSED = "x = 1\ny = [x, x + 1]\ny"

@@ -17,6 +17,7 @@ from dormouse_kernel.cell_execution import as_syntax_error, execute, large_witho
 from dormouse_kernel.cell_sources import CellSources, unused_cell_name
 from dormouse_kernel.definitions import record_definitions
 from dormouse_kernel.figures import Figures
+from dormouse_kernel.limits import REHEARSED
 from dormouse_kernel.plain_display import PlainDisplay
 from dormouse_kernel.result_data import RESULT_DATA
 from dormouse_kernel.results import ResultSender
@@ -53,6 +54,13 @@ class PlainFront:
             value = execute(compiled, self.namespace, self._loop)
             if shows and value is not None:
                 self._show(value)
+
+    def rehearse(self) -> None:
+        name = unused_cell_name(self._number)
+        tree = compile(REHEARSED, name, "exec", self._flags | ast.PyCF_ONLY_AST, True)
+        namespace: dict[str, Any] = {}
+        for compiled, _shows in self._compiled(tree, name):
+            execute(compiled, namespace, self._loop)
 
     def next_cell(self) -> None:
         self._number += 1

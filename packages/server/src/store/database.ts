@@ -119,6 +119,9 @@ class SqliteDatabase implements Database {
   readonly #late: WalSync
   readonly #threadLock: ThreadLock | undefined
   readonly #makeRoom: (() => void) | undefined
+  /** Prepared: `exec` would parse them for every transaction. */
+  readonly #begin: () => unknown
+  readonly #commit: () => unknown
   #depth = 0
 
   constructor(
@@ -140,6 +143,11 @@ class SqliteDatabase implements Database {
     this.#late = late
     this.#threadLock = threadLock
     this.#makeRoom = makeRoom
+    // IMMEDIATE: a transaction that reads first and then writes cannot be refused in its middle.
+    const begin = connection.prepare('BEGIN IMMEDIATE')
+    const commit = connection.prepare('COMMIT')
+    this.#begin = () => begin.run()
+    this.#commit = () => commit.run()
   }
 
   prepare<Params extends SqlParams, Row>(sql: string): Statement<Params, Row> {
@@ -151,8 +159,12 @@ class SqliteDatabase implements Database {
   }
 
   exec(sql: string): void {
+    this.#coded(() => this.#connection.exec(sql))
+  }
+
+  #coded(work: () => unknown): void {
     try {
-      this.#connection.exec(sql)
+      work()
     } catch (error) {
       throw toCodedError(error, this.#name)
     }
@@ -175,14 +187,15 @@ class SqliteDatabase implements Database {
   #transaction<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value {
     const point = this.#depth === 0 ? undefined : `nested_${this.#depth}`
     if (point === undefined) this.#makeRoom?.()
-    // IMMEDIATE: a transaction that reads first and then writes cannot be refused in its middle.
-    this.exec(point === undefined ? 'BEGIN IMMEDIATE' : `SAVEPOINT ${point}`)
+    if (point === undefined) this.#coded(this.#begin)
+    else this.exec(`SAVEPOINT ${point}`)
     this.#depth++
     try {
       const value = work()
       if (types.isPromise(value))
         throw new TypeError('A transaction cannot wait: its work must be synchronous')
-      this.exec(point === undefined ? 'COMMIT' : `RELEASE ${point}`)
+      if (point === undefined) this.#coded(this.#commit)
+      else this.exec(`RELEASE ${point}`)
       return value
     } catch (error) {
       // A full disk or an I/O error may already have rolled back the transaction.

@@ -29,6 +29,8 @@ class Language(ABC):
     answers_input = False
     # Whether the kernel completes half-typed code.
     completes = False
+    # Whether the kernel can rehearse a run.
+    rehearses = False
     # A kernel that user code can keep from reading messages gets interrupts through a pipe. Others get SIGINT.
     has_interrupt_pipe = False
 

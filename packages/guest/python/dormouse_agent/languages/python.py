@@ -15,6 +15,7 @@ class Python(Language):
     program = "Python"
     answers_input = True
     completes = True
+    rehearses = True
 
     def find(self, env: dict[str, str]) -> str | None:
         return kernel_python(env)
