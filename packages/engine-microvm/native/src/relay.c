@@ -132,6 +132,20 @@ static void close_when_over(uint16_t id)
         drop(id);
 }
 
+static void read_program(uint16_t id);
+
+/*
+ * A program may answer and close before it has read everything. Kernel rule: what it had sent before the reset can still
+ * be read, and the error comes after that.
+ */
+static void reset_after_last_words(uint16_t id)
+{
+    while (streams[id] && !streams[id]->program_ended && streams[id]->credit > 0 && link_has_room())
+        read_program(id);
+    if (streams[id])
+        reset_stream(id);
+}
+
 static void write_pending(uint16_t id)
 {
     struct stream *stream = streams[id];
@@ -139,7 +153,7 @@ static void write_pending(uint16_t id)
         ssize_t written = send(stream->fd, stream->pending, stream->pending_used, MSG_NOSIGNAL);
         if (written == -1) {
             if (errno != EAGAIN && errno != EINTR)
-                reset_stream(id);
+                reset_after_last_words(id);
             return;
         }
         stream->pending_used -= (size_t)written;
