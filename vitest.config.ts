@@ -39,7 +39,7 @@ const IS_IN_MACHINES = process.env['DORMOUSE_TEST_ISOLATION'] === 'microvm'
 /** Otherwise machines run some tests of these, where set-up has installed what machines need. */
 const dataDir = process.env['DORMOUSE_DATA'] ?? '/var/lib/dormouse'
 const CHOSEN_FILES = existsSync(join(dataDir, 'microvm', 'kernel'))
-  ? ['tests/isolation/{files,network,processes}.test.ts', 'tests/network/{break-out,connections}.test.ts']
+  ? ['tests/isolation/{files,network,processes}.test.ts', 'tests/network/{break-out,life}.test.ts']
   : []
 
 /** Starts the files that took longest first: a long one that starts last would keep one processor busy alone. */

@@ -10,6 +10,28 @@ const REASONS: readonly (readonly [beginning: string, reason: string])[] = [
     'root of a machine owns its network card; the gate is outside',
   ],
   [
+    'limits of a running burrow can be changed, and usage is reported',
+    'a machine cannot get more memory than it was made with',
+  ],
+  ...[
+    'memory, CPUs, processes and disk are those of the sandbox',
+    'what the sandbox uses counts as used, and cached files as available',
+    'a changed limit is visible at once',
+    'after a wake and in a fork, they are the new limits',
+    'a program that has such files open sleeps and reads on',
+  ].map(
+    (name) =>
+      [name, 'programs see the machine; the limits of the sandbox are in /sys/fs/cgroup/sandbox'] as const,
+  ),
+  [
+    'memory is private when written, and shared with siblings',
+    'QEMU keeps the code that it has translated, which is private memory of some 100 MB',
+  ],
+  [
+    'an ended process is not mistaken for a later one with its pid',
+    'pids continue after a sleep: the same one comes again after thousands of processes',
+  ],
+  [
     'a refused snapshot ends no connection',
     'a machine is saved as a whole: nothing inside of it makes a snapshot refused',
   ],

@@ -45,6 +45,14 @@ static void drop(uint16_t id)
     streams[id] = NULL;
 }
 
+/* The program sees that the host has reset the connection, and not only an end. */
+static void abort_stream(uint16_t id)
+{
+    struct linger at_once = {.l_onoff = 1};
+    setsockopt(streams[id]->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    drop(id);
+}
+
 static void reset_stream(uint16_t id)
 {
     drop(id);
@@ -213,7 +221,7 @@ void link_frame(enum frame_type type, uint16_t id, const unsigned char *payload,
     else if (type == FRAME_END)
         streams[id]->host_ended = true;
     else if (type == FRAME_RESET)
-        drop(id);
+        abort_stream(id);
     else if (type == FRAME_CREDIT && length == 4)
         streams[id]->credit += (uint32_t)payload[0] << 24 | (uint32_t)payload[1] << 16 | (uint32_t)payload[2] << 8 | payload[3];
 }

@@ -121,8 +121,19 @@ export class MicrovmBurrow implements Burrow {
   async setLimits(input: BurrowLimitsInput): Promise<void> {
     const limits = parseInput(burrowLimitsSchema, { ...this.limits, ...input }, 'limits')
     refuseLimits(limits, this.record)
+    await this.#refuseBelowUsage(limits)
     await this.applyLimits(limits)
     await this.#update({ limits })
+  }
+
+  /** The guest's kernel would end programs until the rest fits. */
+  async #refuseBelowUsage({ memoryBytes }: BurrowLimits): Promise<void> {
+    if (this.isFrozen || memoryBytes >= this.limits.memoryBytes) return
+    const [usedBytes] = (await this.link.control('usage')).split(' ').map(Number)
+    if (usedBytes !== undefined && usedBytes > memoryBytes)
+      throw new DormouseError('conflict', 'The sandbox uses more memory than the new limit allows.', {
+        details: { field: 'memoryBytes', usedBytes },
+      })
   }
 
   /** Tells the guest's kernel, and the host's. */
