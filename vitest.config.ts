@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { relative } from 'node:path'
+import { join, relative } from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { DURATIONS } from './setup/test-durations.mjs'
@@ -32,6 +32,16 @@ const ALONE = [
 /** They count objects or bytes of their own process, so no other file may have left any there. */
 const MEASURE_THEMSELVES = ['tests/server/memory.test.ts', 'tests/fuzz/*.test.ts']
 
+/** Attacks and traffic from inside a sandbox. */
+const FROM_INSIDE = ['tests/isolation/*.test.ts', 'tests/network/*.test.ts']
+/** The option to run all of them in virtual machines, and only there. See tests/engine-microvm/README.md. */
+const IS_IN_MACHINES = process.env['DORMOUSE_TEST_ISOLATION'] === 'microvm'
+/** Otherwise machines run some tests of these, where set-up has installed what machines need. */
+const dataDir = process.env['DORMOUSE_DATA'] ?? '/var/lib/dormouse'
+const CHOSEN_FILES = existsSync(join(dataDir, 'microvm', 'kernel'))
+  ? ['tests/isolation/{files,network,processes}.test.ts', 'tests/network/{break-out,life}.test.ts']
+  : []
+
 /** Starts the files that took longest first: a long one that starts last would keep one processor busy alone. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -53,7 +63,12 @@ export default defineConfig({
         test: {
           name: 'together',
           include: ['packages/*/src/**/*.test.ts', 'setup/**/*.test.ts', 'tests/**/*.test.ts'],
-          exclude: [...ALONE, ...MEASURE_THEMSELVES, '**/node_modules/**'],
+          exclude: [
+            ...ALONE,
+            ...MEASURE_THEMSELVES,
+            ...(IS_IN_MACHINES ? FROM_INSIDE : []),
+            '**/node_modules/**',
+          ],
           // Loading our sources takes about a second of CPU; a worker does it once for all of its files.
           isolate: false,
           // One more than there are processors: most of them wait for much of their time.
@@ -77,11 +92,32 @@ export default defineConfig({
         test: {
           name: 'alone',
           include: ALONE,
+          exclude: IS_IN_MACHINES ? FROM_INSIDE : [],
           // One worker loads our sources once for all of these files.
           isolate: false,
           fileParallelism: false,
           sequence: { groupOrder: 1 },
           ...settings,
+        },
+      },
+      {
+        ...resolve,
+        test: {
+          name: 'machines',
+          include: IS_IN_MACHINES ? FROM_INSIDE : CHOSEN_FILES,
+          isolate: false,
+          // Emulation leaves no processor idle, and these tests say when something must have ended.
+          fileParallelism: false,
+          sequence: { groupOrder: 2 },
+          ...settings,
+          env: {
+            DORMOUSE_TEST_ISOLATION: 'microvm',
+            DORMOUSE_TEST_CHOSEN: IS_IN_MACHINES ? '' : '1',
+          },
+          setupFiles: ['tests/engine-microvm/in-machines.ts'],
+          testTimeout: 300_000,
+          // The first test of a host boots the template.
+          hookTimeout: 600_000,
         },
       },
     ],

@@ -1,6 +1,6 @@
 import { type ContractPart, describeEngineContract } from '@dormouse/engine/contract'
 import { afterAll, beforeAll, describe, test, vi } from 'vitest'
-import { CHOSEN_TESTS, whyLeftOut } from './left-out.ts'
+import { CHOSEN_TESTS, TOPICS_LEFT_OUT, whyLeftOut } from './left-out.ts'
 import { BOOT_TIMEOUT_MS, bootTemplate, microvmFactory, microvmMissing } from './microvm-factory.ts'
 
 /** Under emulation a machine starts in seconds, so the default is a selection. */
@@ -22,10 +22,11 @@ if (missing !== undefined) {
   vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
   beforeAll(() => bootTemplate(factory), BOOT_TIMEOUT_MS)
   afterAll(() => factory.cleanUp())
-  const topics = IS_WHOLE ? undefined : ['lifecycle', 'adopt', 'sleep', 'fork', 'network', 'networkAsleep']
+  const topics = ['lifecycle', 'adopt', 'sleep', 'fork', 'ports', 'network', 'networkAsleep']
   for (const part of PARTS) {
     describeEngineContract('microvm', part, factory, {
-      ...(topics && { topics }),
+      ...(!IS_WHOLE && { topics }),
+      without: TOPICS_LEFT_OUT,
       skip: (name) =>
         whyLeftOut(name) ?? (IS_WHOLE || CHOSEN_TESTS.has(name) ? undefined : 'not in the selection'),
     })

@@ -5,11 +5,19 @@ import { newSandboxId } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
 import { findGuestKernel, type MicrovmEngine } from '@dormouse/engine-microvm'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { encodeFrame, FrameType } from '../../packages/guest/src/frames.ts'
 import { BOOT_TIMEOUT_MS, type MicrovmFactory, microvmFactory, microvmMissing } from './microvm-factory.ts'
 
 const missing = await microvmMissing()
 const attack = (name: string) => readFile(new URL(name, import.meta.url))
 const FUZZ_MS = 6_000
+
+/** The beginning of a frame of the agent's protocol that says this of itself. */
+function frameHeader({ type, length }: { type: number; length: number }): Buffer {
+  const header = encodeFrame(type, 1)
+  header.writeUInt32BE(length)
+  return header
+}
 
 /** The guest's root does what it likes with its machine; the host and a neighbour keep answering. */
 // Skip: QEMU and the kernel of guests are installed only when asked for.
@@ -30,6 +38,11 @@ describe.skipIf(missing !== undefined)(`a hostile guest${missing ? `: ${missing}
   const create = () => engine.createBurrow({ sandboxId: newSandboxId(), template: 'python' })
   const sh = async (burrow: Burrow, code: string) =>
     (await burrow.guest.runs.run({ code, language: 'bash' })).stdout.trim()
+  const readText = async (burrow: Burrow, path: string) => {
+    let text = ''
+    for await (const chunk of burrow.guest.files.read(path)) text += Buffer.from(chunk).toString()
+    return text
+  }
   const neighbourAnswers = async () => expect(await sh(neighbour, 'echo here')).toBe('here')
 
   test('QEMU runs as a uid of its own, without capabilities, in its own namespaces, with seccomp', async () => {
@@ -87,19 +100,24 @@ describe.skipIf(missing !== undefined)(`a hostile guest${missing ? `: ${missing}
     await engine.deleteSnapshot(snapshot.id)
   })
 
-  test('it forges frames of its agent: the host hangs up with a code, and a sleep brings it back', async () => {
+  test.each([
+    ['longer than the limit', { type: FrameType.end, length: 0x7fff_ffff }, /type 5 has 2147483647 bytes/],
+    ['that only the host may send', { type: FrameType.request, length: 2 }, /must not send frames of type 2/],
+  ])('it forges a frame %s: the host says why it hangs up, and connects again', async (_what, frame, why) => {
     const burrow = await create()
     await burrow.guest.files.write('/root/forge.py', await attack('forge-frames.py'))
-    const codeOf = (error: { code?: string }) => error.code
-    const held = sh(burrow, 'sleep 8').then(() => 'done', codeOf)
-    await burrow.guest.processes.start({ shell: 'python3 /root/forge.py' }).catch(codeOf)
-    expect(await held).toBe('agent_unreachable')
+    // Ends with the connection, and not before.
+    const held = sh(burrow, 'sleep 1000').catch((error: unknown) => error)
+    const args = ['python3', '/root/forge.py', frameHeader(frame).toString('hex')]
+    await burrow.guest.processes.start({ args }).catch(() => {})
+    expect(await held).toMatchObject({
+      code: 'agent_unreachable',
+      message: 'The agent sent malformed data.',
+      cause: { message: expect.stringMatching(why) },
+    })
     await neighbourAnswers()
-    const { snapshot } = await engine.snapshot(burrow, { leave: 'gone' })
-    const woken = await engine.restore(snapshot.id, { sandboxId: burrow.sandboxId })
-    expect(await sh(woken, 'echo back')).toBe('back')
-    await woken.destroy()
-    await engine.deleteSnapshot(snapshot.id)
+    expect(await readText(burrow, '/root/forged')).toBe('1')
+    await burrow.destroy()
   })
 
   test('it writes at random to the registers of its devices: the host and the neighbour answer', async () => {

@@ -79,6 +79,17 @@ describe.skipIf(missing !== undefined)(`a restored machine${missing ? `: ${missi
     await last.destroy()
   })
 
+  test('a machine that dies while it is saved: the snapshot fails, and the burrow reports its end', async () => {
+    const burrow = await create()
+    const before = await engine.listSnapshots()
+    const taking = engine.snapshot(burrow, { leave: 'gone' })
+    await factory.killBurrow(burrow.id)
+    await expect(taking).rejects.toThrow()
+    expect(await burrow.ended).toEqual({ reason: 'killed' })
+    expect(await engine.listSnapshots()).toEqual(before)
+    await burrow.destroy()
+  })
+
   test('chains of disks stay short, and older snapshots keep their files', async () => {
     const short = await MicrovmEngine.open({
       ...{ dataDir: testDataDir, stateDir: factory.stateDir, preload: [], chainMaxDisks: 4 },

@@ -1,9 +1,9 @@
 import { newSandboxId } from '@dormouse/contracts'
 import type { Burrow, Engine } from '@dormouse/engine'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { linuxFactory } from '../engine-linux/linux-factory.ts'
+import { isolatedFactory } from './isolated-factory.ts'
 
-const factory = await linuxFactory()
+const factory = await isolatedFactory()
 let engine: Engine
 let burrow: Burrow
 beforeAll(async () => {

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { newSandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow, Engine } from '@dormouse/engine'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { linuxFactory } from '../engine-linux/linux-factory.ts'
+import { isolatedFactory, layoutOfProcesses } from './isolated-factory.ts'
 
-const factory = await linuxFactory()
+const factory = await isolatedFactory()
 let engine: Engine
 const burrows: Burrow[] = []
 beforeAll(async () => {
@@ -59,7 +59,7 @@ async function saveFake(does: string): Promise<{ id: SnapshotId; boot: () => Pro
   }
 }
 
-const runOf = (burrow: Burrow) => factory.layout.burrow(burrow.id).run
+const runOf = (burrow: Burrow) => layoutOfProcesses(factory).burrow(burrow.id).run
 
 describe('an agent that writes beside its socket before the host closes the directory', () => {
   test('leaves nothing on the host: neither names too deep for a path nor bytes', async () => {
@@ -74,7 +74,7 @@ tried = [attempt(deep), attempt(lambda: open(LINK + "/file", "wb").write(bytes(1
 open("/tried", "w").write("\\n".join(tried))`)
     const burrow = await boot()
     expect(readdirSync(runOf(burrow)).sort()).toEqual(['end', 'limits', 'pid'])
-    const tried = readFileSync(join(factory.layout.burrow(burrow.id).upper, 'tried'), 'utf8')
+    const tried = readFileSync(join(layoutOfProcesses(factory).burrow(burrow.id).upper, 'tried'), 'utf8')
     expect(new Set(tried.split('\n'))).toEqual(new Set(['No space left on device']))
     await burrow.destroy()
     expect(existsSync(runOf(burrow))).toBe(false)

@@ -1,13 +1,13 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll } from 'vitest'
 import { type SharedBurrow, useSharedBurrow } from '../../packages/engine/src/contract/shared-burrow.ts'
-import { type LinuxFactory, linuxFactory } from '../engine-linux/linux-factory.ts'
+import { type IsolatedFactory, isolatedFactory } from './isolated-factory.ts'
 
 export type Who = 'root' | 'user'
 export const EVERYONE: readonly Who[] = ['root', 'user']
 
 export interface Attackers extends SharedBurrow {
-  readonly factory: LinuxFactory
+  readonly factory: IsolatedFactory
   /** Value of a Python expression inside, by `who`; the names of attack.py, `os` and others are at hand. */
   attempt(who: Who, expression: string): Promise<unknown>
   /** Output of Python code. Fails when the code does. */
@@ -24,7 +24,7 @@ from attack import *
 
 /** One burrow with a Python kernel of root and one of the ordinary user. Call it at the top of a test file. */
 export async function useAttackers(): Promise<Attackers> {
-  const factory = await linuxFactory()
+  const factory = await isolatedFactory()
   // First here is last there: the factory cleans up when the shared burrow is gone.
   afterAll(() => factory.cleanUp())
   const shared = useSharedBurrow(factory, { user: 'root' })

@@ -2,6 +2,7 @@ import { lstat, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { EVERYONE, useAttackers } from './attackers.ts'
+import { layoutOfProcesses } from './isolated-factory.ts'
 
 const attackers = await useAttackers()
 
@@ -251,7 +252,7 @@ shutil.copy("/bin/sh", "/opt/capable-sh"); os.chmod("/opt/capable-sh", 0o755)
 os.setxattr("/opt/capable-sh", "security.capability", struct.pack("<IIIII", 0x02000001, 1 << 7, 0, 0, 0))
 `,
     )
-    const upper = attackers.factory.layout.burrow(attackers.burrow.id).upper
+    const upper = layoutOfProcesses(attackers.factory).burrow(attackers.burrow.id).upper
     for (const name of ['setuid-sh', 'capable-sh']) {
       const { uid, gid } = await lstat(join(upper, 'opt', name))
       expect(Math.min(uid, gid)).toBeGreaterThanOrEqual(100_000)

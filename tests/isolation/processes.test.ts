@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { readdir, readFile, readlink } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { EVERYONE, useAttackers } from './attackers.ts'
+import { layoutOfProcesses } from './isolated-factory.ts'
 
 const attackers = await useAttackers()
 
@@ -139,7 +140,7 @@ test('on the host every process of a sandbox belongs to the shifted range', asyn
 
 /** Directories in the host's /proc. */
 async function firstOnHost(): Promise<string> {
-  const { pidFile } = attackers.factory.layout.burrow(attackers.burrow.id)
+  const { pidFile } = layoutOfProcesses(attackers.factory).burrow(attackers.burrow.id)
   return `/proc/${(await readFile(pidFile, 'utf8')).split(' ')[0]}`
 }
 

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { readdir, rm } from 'node:fs/promises'
-import { isBurrowId, newSnapshotId } from '@dormouse/contracts'
+import { type BurrowId, isBurrowId, newSnapshotId } from '@dormouse/contracts'
 import type { AdoptedBurrows, LostBurrow } from '@dormouse/engine'
 import { BurrowCgroup, isAlive } from '@dormouse/engine-linux/for-engines'
 import { findRecord, findSaveIntent, type MicrovmRecord } from './burrow/burrow-record.ts'
@@ -17,32 +17,39 @@ import { writeSnapshot } from './snapshot/take-snapshot.ts'
 export async function adoptBurrows(
   host: MicrovmHost,
 ): Promise<Pick<AdoptedBurrows, 'lost'> & { burrows: MicrovmBurrow[] }> {
-  const burrows: MicrovmBurrow[] = []
-  const lost: LostBurrow[] = []
-  for (const id of (await readdir(host.layout.burrowsDir)).filter(isBurrowId)) {
-    const paths = host.layout.burrow(id)
-    const record = await findRecord(paths.record)
-    if (record === undefined || record.state !== 'ready' || record.first === undefined) {
-      await removeBurrow(host, paths, record?.first)
-      continue
-    }
-    const intent = await findSaveIntent(paths.saving)
-    if (intent !== undefined && existsSync(host.layout.snapshot(intent.snapshotId).manifest)) {
-      await removeBurrow(host, paths, record.first)
-      lost.push({ id, sandboxId: record.sandboxId, end: { reason: 'stored', snapshotId: intent.snapshotId } })
-      continue
-    }
-    const adopted = await adopt(host, record, intent?.wasFrozen === false).catch((error: unknown) => {
-      host.failures.report('adoption', error, { burrowId: id }, 'a virtual machine was not adopted')
-      return undefined
-    })
-    if (adopted !== undefined) burrows.push(adopted)
-    else lost.push(await saveLost(host, record))
-    await rm(paths.saving, { force: true })
-  }
+  const ids = (await readdir(host.layout.burrowsDir)).filter(isBurrowId)
+  // At once: a guest that does not answer delays the start of the server, but not the others.
+  const found = await Promise.all(ids.map((id) => adoptOrRemove(host, id)))
+  const burrows = found.filter((each) => each instanceof MicrovmBurrow)
+  const lost = found.flatMap((each) => (each === undefined || each instanceof MicrovmBurrow ? [] : [each]))
   for (const id of (await readdir(host.layout.sparesDir)).filter(isBurrowId))
     if (!existsSync(host.layout.burrow(id).dir)) await rm(host.layout.burrow(id).spareMark, { force: true })
   return { burrows, lost }
+}
+
+/** Undefined for a burrow that no sandbox had. */
+async function adoptOrRemove(
+  host: MicrovmHost,
+  id: BurrowId,
+): Promise<MicrovmBurrow | LostBurrow | undefined> {
+  const paths = host.layout.burrow(id)
+  const record = await findRecord(paths.record)
+  if (record === undefined || record.state !== 'ready' || record.first === undefined) {
+    await removeBurrow(host, paths, record?.first)
+    return undefined
+  }
+  const intent = await findSaveIntent(paths.saving)
+  if (intent !== undefined && existsSync(host.layout.snapshot(intent.snapshotId).manifest)) {
+    await removeBurrow(host, paths, record.first)
+    return { id, sandboxId: record.sandboxId, end: { reason: 'stored', snapshotId: intent.snapshotId } }
+  }
+  const adopted = await adopt(host, record, intent?.wasFrozen === false).catch((error: unknown) => {
+    host.failures.report('adoption', error, { burrowId: id }, 'a virtual machine was not adopted')
+    return undefined
+  })
+  const outcome = adopted ?? (await saveLost(host, record))
+  await rm(paths.saving, { force: true })
+  return outcome
 }
 
 /** Undefined when the machine has ended. `mustRun`: the last server stopped it for a snapshot that is not finished. */
@@ -63,10 +70,13 @@ async function adopt(
   burrow.isFrozen = status !== 'running'
   if (burrow.isFrozen && mustRun) await burrow.thaw()
   burrow.guest.isHeld = burrow.isFrozen
-  // A frozen guest answers when it runs again.
-  const greeted = link.greet(burrow.isFrozen ? 2 ** 31 - 1 : undefined)
-  if (burrow.isFrozen) greeted.catch(() => {})
-  else await greeted
+  // A frozen guest answers when it runs again. One that runs may answer late, on a busy host or on purpose: its memory is
+  // worth more than an answer in time.
+  const greeted = link.greet(burrow.isFrozen ? 2 ** 31 - 1 : undefined).catch((error: unknown) => {
+    if (!burrow.isFrozen)
+      host.failures.report('adoption', error, { burrowId: record.id }, 'an adopted virtual machine is silent')
+  })
+  if (!burrow.isFrozen) await greeted
   return burrow
 }
 

@@ -220,12 +220,13 @@ export class MicrovmEngine implements Engine {
 
   async fork(burrow: Burrow, options: ForkOptions): Promise<ForkedBurrow> {
     checkChildren(options)
-    const { limitRestore = (_id, restore) => restore(), onParent, signal } = options
+    const { limitRestore = (_id, restore) => restore(), onParent, signal, reseed = true } = options
     const own = this.#own(burrow)
     const saved = await saveBurrow(this.#host, own, { leave: 'running', ...(signal && { signal }) })
     const { manifest, wasFrozen, connections } = saved
     const snapshot = describeSnapshot(manifest)
-    const resume = () => continueSaved(this.#host, saved, wasFrozen ? 'frozen' : 'running')
+    const leave = wasFrozen ? 'frozen' : 'running'
+    const resume = () => continueSaved(this.#host, saved, leave, { reason: 'fork', reseed })
     const resumed = await limitRestore(burrow.sandboxId, resume).catch((resumeError: unknown) => ({
       resumeError,
     }))

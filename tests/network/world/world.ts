@@ -3,11 +3,9 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { ServerProcess } from '../../server/server-process.ts'
+import { TEST_ISOLATION } from '../../test-isolation.ts'
 import { inNamespace, makeNamespaces, type Namespaces } from './namespaces.ts'
 import { beginProgram, hasBegun, openRelay } from './relay.ts'
-
-/** `microvm` runs the tests from inside virtual machines, which is slow without KVM. */
-const ISOLATION = process.env['DORMOUSE_TEST_ISOLATION'] ?? 'process'
 
 /** A service of the host that no sandbox may reach. */
 export const CANARY_PORT = 9_999
@@ -64,7 +62,7 @@ export class World {
         {
           host: '0.0.0.0',
           allowInsecureBind: true,
-          isolation: ISOLATION,
+          isolation: TEST_ISOLATION,
           ssh: { host: '0.0.0.0', port: 0 },
           ...config,
           network: { resolvers: ['11.0.0.53'], registries: [], proxy: 'none', ...config.network },
@@ -83,7 +81,7 @@ export class World {
 
   async [Symbol.asyncDispose](): Promise<void> {
     try {
-      if (ISOLATION === 'microvm') await this.#deleteSandboxes()
+      if (TEST_ISOLATION === 'microvm') await this.#deleteSandboxes()
       await this.server.cleanUp()
     } finally {
       for (const child of this.#children) child.kill('SIGTERM')

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -22,6 +23,7 @@
 #define PORT_NAME "dormouse"
 #define DEVICE_TIMEOUT_MS 10000
 #define READY_FD 3
+#define FILES_MAX 65536
 
 static void fail(const char *what)
 {
@@ -161,6 +163,8 @@ static pid_t start_agent(void)
         };
         join_cgroup();
         setsid();
+        /* As in burrows of processes, where it bounds how many descriptors a process can hoard. */
+        setrlimit(RLIMIT_NOFILE, &(struct rlimit){FILES_MAX, FILES_MAX});
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         /* The console is the host's: programs inside get none of our descriptors. */
         if (null == -1 || dup2(null, 0) == -1 || dup2(null, 1) == -1 || dup2(null, 2) == -1)

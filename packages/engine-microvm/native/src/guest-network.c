@@ -63,18 +63,31 @@ static int ipv6_up(void)
     return outcome;
 }
 
+static int set_number(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd == -1)
+        return -1;
+    ssize_t written = write(fd, text, strlen(text));
+    close(fd);
+    return written == -1 ? -1 : 0;
+}
+
 /*
  * The ends of connections on the host are made anew after a sleep, and their time stamps begin anew. Ends in here would
  * take packets with earlier time stamps for old ones and drop them, so connections have none.
  */
 static int without_time_stamps(void)
 {
-    int fd = open("/proc/sys/net/ipv4/tcp_timestamps", O_WRONLY | O_CLOEXEC);
-    if (fd == -1)
+    return set_number("/proc/sys/net/ipv4/tcp_timestamps", "0");
+}
+
+/* As in burrows of processes: every user may listen on low ports and send pings. */
+static int open_to_users(void)
+{
+    if (set_number("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0") == -1)
         return -1;
-    ssize_t written = write(fd, "0", 1);
-    close(fd);
-    return written == 1 ? 0 : -1;
+    return set_number("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
 }
 
 int guest_network_up(void)
@@ -86,5 +99,5 @@ int guest_network_up(void)
     if (outcome == 0)
         outcome = ipv4_up(fd);
     close(fd);
-    return outcome == 0 && ipv6_up() == 0 ? without_time_stamps() : -1;
+    return outcome == 0 && ipv6_up() == 0 && without_time_stamps() == 0 ? open_to_users() : -1;
 }

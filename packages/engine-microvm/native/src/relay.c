@@ -45,6 +45,14 @@ static void drop(uint16_t id)
     streams[id] = NULL;
 }
 
+/* The program sees that the host has reset the connection, and not only an end. */
+static void abort_stream(uint16_t id)
+{
+    struct linger at_once = {.l_onoff = 1};
+    setsockopt(streams[id]->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    drop(id);
+}
+
 static void reset_stream(uint16_t id)
 {
     drop(id);
@@ -132,6 +140,20 @@ static void close_when_over(uint16_t id)
         drop(id);
 }
 
+static void read_program(uint16_t id);
+
+/*
+ * A program may answer and close before it has read everything. Kernel rule: what it had sent before the reset can still
+ * be read, and the error comes after that.
+ */
+static void reset_after_last_words(uint16_t id)
+{
+    while (streams[id] && !streams[id]->program_ended && streams[id]->credit > 0 && link_has_room())
+        read_program(id);
+    if (streams[id])
+        reset_stream(id);
+}
+
 static void write_pending(uint16_t id)
 {
     struct stream *stream = streams[id];
@@ -139,7 +161,7 @@ static void write_pending(uint16_t id)
         ssize_t written = send(stream->fd, stream->pending, stream->pending_used, MSG_NOSIGNAL);
         if (written == -1) {
             if (errno != EAGAIN && errno != EINTR)
-                reset_stream(id);
+                reset_after_last_words(id);
             return;
         }
         stream->pending_used -= (size_t)written;
@@ -199,7 +221,7 @@ void link_frame(enum frame_type type, uint16_t id, const unsigned char *payload,
     else if (type == FRAME_END)
         streams[id]->host_ended = true;
     else if (type == FRAME_RESET)
-        drop(id);
+        abort_stream(id);
     else if (type == FRAME_CREDIT && length == 4)
         streams[id]->credit += (uint32_t)payload[0] << 24 | (uint32_t)payload[1] << 16 | (uint32_t)payload[2] << 8 | payload[3];
 }

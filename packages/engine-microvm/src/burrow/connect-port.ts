@@ -18,6 +18,13 @@ export async function connectToPort(
       cause,
     })
   })
+  stream.explain = (error) =>
+    error instanceof DormouseError
+      ? error
+      : new DormouseError('port_closed', `the program inside closed the connection to port ${port}`, {
+          details: { port },
+          cause: error,
+        })
   const aborted = () => new DormouseError('cancelled', 'The call was cancelled.', { cause: signal?.reason })
   if (signal?.aborted) {
     stream.destroy()

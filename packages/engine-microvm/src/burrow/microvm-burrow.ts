@@ -121,8 +121,19 @@ export class MicrovmBurrow implements Burrow {
   async setLimits(input: BurrowLimitsInput): Promise<void> {
     const limits = parseInput(burrowLimitsSchema, { ...this.limits, ...input }, 'limits')
     refuseLimits(limits, this.record)
+    await this.#refuseBelowUsage(limits)
     await this.applyLimits(limits)
     await this.#update({ limits })
+  }
+
+  /** The guest's kernel would end programs until the rest fits. */
+  async #refuseBelowUsage({ memoryBytes }: BurrowLimits): Promise<void> {
+    if (this.isFrozen || memoryBytes >= this.limits.memoryBytes) return
+    const [usedBytes] = (await this.link.control('usage')).split(' ').map(Number)
+    if (usedBytes !== undefined && usedBytes > memoryBytes)
+      throw new DormouseError('conflict', 'The sandbox uses more memory than the new limit allows.', {
+        details: { field: 'memoryBytes', usedBytes },
+      })
   }
 
   /** Tells the guest's kernel, and the host's. */
@@ -210,8 +221,11 @@ export class MicrovmBurrow implements Burrow {
     return this.connections.takeEnds()
   }
 
-  /** Before a snapshot. Post: the guest stands still until `resumeAfterFailedSave` or `endAfterSnapshot`. */
-  async beginSaving({ mayHaveEnded = false } = {}): Promise<{ wasFrozen: boolean }> {
+  /**
+   * The first step of a snapshot, taken before anything is awaited: from now on `destroy` waits for the snapshot, and a
+   * second one is refused. Ends with `giveUpSaving`, `resumeAfterFailedSave` or `endAfterSnapshot`.
+   */
+  claimSaving({ mayHaveEnded = false } = {}): void {
     if (this.#destroying !== undefined || (this.#hasEnded && !mayHaveEnded))
       throw new DormouseError('burrow_ended', 'This burrow has ended.')
     if (this.#isSaving)
@@ -220,20 +234,25 @@ export class MicrovmBurrow implements Burrow {
     this.#saved = new Promise((resolve) => {
       this.#endSaving = resolve
     })
+  }
+
+  /** Pre: `claimSaving`. Post: the guest stands still. */
+  async stopForSaving(): Promise<{ wasFrozen: boolean }> {
     const wasFrozen = this.isFrozen
-    try {
-      if (!this.#hasEnded && !wasFrozen) await this.freeze()
-    } catch (error) {
-      this.#finishSaving()
-      throw error
-    }
+    if (!this.#hasEnded && !wasFrozen) await this.freeze()
     return { wasFrozen }
+  }
+
+  /** Instead of a snapshot, while the guest runs as before. */
+  giveUpSaving(): void {
+    this.#finishSaving()
   }
 
   /** After a snapshot that failed, or one of files: the guest continues as before. */
   async resumeAfterFailedSave({ wasFrozen }: { wasFrozen: boolean }): Promise<void> {
     await this.connections.release().catch((error: unknown) => this.#reportNetwork(error))
-    if (!wasFrozen && !this.#hasEnded) await this.thaw().catch(() => this.#checkEnd())
+    // A machine that has ended cannot be thawed: see `#finishSaving`.
+    if (!wasFrozen && !this.#hasEnded) await this.thaw().catch(() => {})
     this.#finishSaving()
   }
 
@@ -293,6 +312,8 @@ export class MicrovmBurrow implements Burrow {
   #finishSaving(): void {
     this.#isSaving = false
     this.#endSaving()
+    // The machine may have ended meanwhile, which nothing reports while a snapshot is taken.
+    void this.#checkEnd()
   }
 
   async #update(change: Partial<MicrovmRecord>): Promise<void> {

@@ -93,6 +93,22 @@ describe('the link to a guest', () => {
     expect(await answers()).toBe('1 2 3')
   })
 
+  test('gives a slow reader what came before a reset, and then the reset', async () => {
+    await greet()
+    const { stream, id } = await openAgent()
+    const words = [
+      encodeFrame(FrameType.data, id, Buffer.from('last words')),
+      encodeFrame(FrameType.reset, id),
+    ]
+    guest.write(Buffer.concat(words))
+    // The reset has arrived when what follows it has.
+    expect(await answers()).toBe('1 2 3')
+    const heard: string[] = []
+    stream.on('data', (chunk) => heard.push(String(chunk)))
+    const [error] = await once(stream, 'error')
+    expect([heard, error.code]).toEqual([['last words'], 'ECONNRESET'])
+  })
+
   test('hears nothing before the guest has returned the nonce', async () => {
     const greeted = link.greet()
     const forged = [

@@ -157,7 +157,7 @@ export class GuestLink {
     else if (type === FrameType.end) stream.receiveEnd()
     else if (type === FrameType.credit && payload.length === 4) stream.receiveCredit(payload.readUInt32BE())
     else if (type === FrameType.reset)
-      stream.fail(Object.assign(new Error('connection reset'), { code: 'ECONNRESET' }))
+      stream.receiveReset(Object.assign(new Error('connection reset'), { code: 'ECONNRESET' }))
   }
 
   #send(type: number, id: number, payload?: Uint8Array): void {

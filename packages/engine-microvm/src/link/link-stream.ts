@@ -16,6 +16,9 @@ export class LinkStream extends Duplex {
   #unread = 0
   #waiting: { chunk: Buffer; done: (error?: Error | null) => void } | undefined
   #isOver = false
+  #resetWith: Error | undefined
+  /** What the reader and the writer see instead of an error of the link. */
+  explain = (error: Error): Error => error
 
   constructor({ send, onClose }: LinkStreamOptions) {
     super({ allowHalfOpen: true, readableHighWaterMark: 64 * 1024, writableHighWaterMark: 64 * 1024 })
@@ -40,6 +43,20 @@ export class LinkStream extends Duplex {
     this.#flush()
   }
 
+  /** The program of the guest has reset it. What came before is read first. */
+  receiveReset(error: Error): void {
+    this.#isOver = true
+    if (this.readableLength === 0) this.destroy(error)
+    else this.#resetWith = error
+  }
+
+  override read(size?: number): unknown {
+    const piece: unknown = super.read(size)
+    const error = this.#resetWith
+    if (error !== undefined && this.readableLength === 0) process.nextTick(() => this.destroy(error))
+    return piece
+  }
+
   /** The guest, or the end of the link, has ended it. */
   fail(error: Error): void {
     this.#isOver = true
@@ -60,7 +77,8 @@ export class LinkStream extends Duplex {
     done()
   }
 
-  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+  override _destroy(cause: Error | null, done: (error?: Error | null) => void): void {
+    const error = cause === null ? null : this.explain(cause)
     const hasEnded = this.readableEnded && this.writableFinished
     if (!this.#isOver && !hasEnded) this.#send(FrameType.reset)
     this.#isOver = true

@@ -120,7 +120,8 @@ export class BootedTemplates {
       await burrow.link.control('sync')
       await mkdir(host.layout.templatesDir, { recursive: true, mode: 0o711 })
       await rm(work.dir, { recursive: true, force: true })
-      await burrow.beginSaving()
+      burrow.claimSaving()
+      await burrow.stopForSaving()
       await writeSnapshot(burrow, { id, kind: 'full', target: work.dir, endsAfter: true })
       await burrow.endAfterSnapshot(id)
     } catch (error) {

@@ -24,15 +24,10 @@ export async function saveBurrow(
   { kind = 'full', leave, signal }: Pick<SnapshotOptions, 'kind' | 'leave' | 'signal'>,
 ): Promise<SavedMicrovm> {
   signal?.throwIfAborted()
+  burrow.claimSaving({ mayHaveEnded: kind === 'files' })
   const id = newSnapshotId()
   const endsAfter = kind === 'full' || leave === 'gone'
-  // What the guest has in its page cache is not on its disk yet. An agent that does not answer must not prevent this.
-  if (kind === 'files') await burrow.link.control('sync').catch(() => {})
-  // A longer chain is better than no snapshot.
-  await shortenChain(burrow, host.chainMaxDisks).catch((error: unknown) =>
-    host.failures.report('upkeep', error, { burrowId: burrow.id }, 'the disks of a burrow were not merged'),
-  )
-  const { wasFrozen } = await burrow.beginSaving({ mayHaveEnded: kind === 'files' })
+  const { wasFrozen } = await prepareAndStop(host, burrow, kind)
   let manifest: Manifest
   let connections: ParkedConnections = []
   try {
@@ -51,14 +46,34 @@ export async function saveBurrow(
   return { manifest, wasFrozen, connections }
 }
 
-/** Continues a saved sandbox in a new burrow. */
+async function prepareAndStop(
+  host: MicrovmHost,
+  burrow: MicrovmBurrow,
+  kind: 'full' | 'files',
+): Promise<{ wasFrozen: boolean }> {
+  try {
+    // What the guest has in its page cache is not on its disk yet. An agent that does not answer must not prevent this.
+    if (kind === 'files') await burrow.link.control('sync').catch(() => {})
+    // A longer chain is better than no snapshot.
+    await shortenChain(burrow, host.chainMaxDisks).catch((error: unknown) =>
+      host.failures.report('upkeep', error, { burrowId: burrow.id }, 'the disks of a burrow were not merged'),
+    )
+    return await burrow.stopForSaving()
+  } catch (error) {
+    burrow.giveUpSaving()
+    throw error
+  }
+}
+
+/** Continues a saved sandbox in a new burrow. One that is not told otherwise keeps its random numbers. */
 export function continueSaved(
   host: MicrovmHost,
   { manifest, connections }: SavedMicrovm,
   leave: 'running' | 'frozen',
+  how: { reason: 'resume' | 'fork'; reseed: boolean } = { reason: 'resume', reseed: false },
 ): Promise<MicrovmBurrow> {
   const { id, sandboxId, base, limits } = manifest
-  const introduction = { sandboxId, reason: 'resume' as const, reseed: true }
+  const introduction = { sandboxId, ...how }
   const source = host.layout.snapshot(id)
   return makeBurrow(host, {
     ...{ base, source, isBoot: false, parent: id, limits, introduction, leave, connections },

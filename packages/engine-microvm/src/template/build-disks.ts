@@ -8,6 +8,9 @@ import { QEMU_IMG } from '../qemu/find-qemu.ts'
 
 /** Part of the names: other sizes or options make other disks. */
 const FORMAT = 'v2'
+const TOOLS_FORMAT = 'v3'
+/** In the directory of tools. Programs of a sandbox are started with it where it exists. */
+const GUARD_LIBRARY = 'lib/libdormouse-guard.so'
 export const ROOT_DISK_BYTES = 10 * 1024 ** 3
 const TOOLS_DISK_BYTES = 512 * 1024 ** 2
 /** Sparse: only what is written takes space. */
@@ -34,10 +37,21 @@ export async function buildRootDisk(disksDir: string, tree: FileTree): Promise<s
 
 /** What guests see at /.dormouse: the code of the agent and its kernels, and the Python that agents of images run on. */
 export async function buildToolsDisk(disksDir: string, toolsDir: string): Promise<string> {
-  const path = join(disksDir, `tools-${FORMAT}-${basename(toolsDir)}.ext4`)
+  const path = join(disksDir, `tools-${TOOLS_FORMAT}-${basename(toolsDir)}.ext4`)
   if (existsSync(path)) return path
-  const options = ['-O', '^has_journal', '-d', toolsDir]
-  return buildDisk(path, { bytes: TOOLS_DISK_BYTES, owner: 0, prefix: [], options })
+  const copy = await mkdtemp(join(disksDir, '.tools-'))
+  try {
+    await runCommandOrFail(
+      { argv: ['cp', '-a', '--reflink=auto', `${toolsDir}/.`, copy] },
+      'copying the tools',
+    )
+    // The guard hides what changes when processes are restored. In a machine nothing of that changes.
+    await rm(join(copy, GUARD_LIBRARY), { force: true })
+    const options = ['-O', '^has_journal', '-d', copy]
+    return await buildDisk(path, { bytes: TOOLS_DISK_BYTES, owner: 0, prefix: [], options })
+  } finally {
+    await rm(copy, { recursive: true, force: true })
+  }
 }
 
 /** An empty disk to write to: every burrow gets a copy. It has no more than a header. */

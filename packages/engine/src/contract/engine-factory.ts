@@ -11,6 +11,8 @@ export interface EngineFactory {
   traces(): Promise<string[]>
   /** Kills every process of a burrow from outside, as an operator or the host's OOM killer might. */
   killBurrow(id: BurrowId): Promise<void>
+  /** False if a burrow that is killed loses what its programs wrote and did not sync, as in a power cut. */
+  readonly keepsUnsynced?: boolean
   /** Kills the agent, from outside, with SIGKILL. */
   killAgent(id: BurrowId): Promise<void>
   /** Ends and removes what tests left behind. */

@@ -1,4 +1,4 @@
-import { beforeEach, describe } from 'vitest'
+import { beforeEach, describe, test } from 'vitest'
 import { describeAdopt } from './adopt.ts'
 import { describeBadInput } from './bad-input.ts'
 import { describeBash } from './bash.ts'
@@ -75,6 +75,8 @@ export const CONTRACT_PARTS = Object.keys(PARTS) as ContractPart[]
 export interface ContractSelection {
   /** Topics of the part to run, such as `lifecycle`; all by default. */
   readonly topics?: readonly string[]
+  /** Topics that an engine leaves out, with the reason. */
+  readonly without?: Readonly<Record<string, string>>
   /** Returns why an engine leaves out the test of this name, or undefined. */
   readonly skip?: (test: string) => string | undefined
 }
@@ -84,16 +86,19 @@ export function describeEngineContract(
   name: string,
   part: ContractPart,
   factory: EngineFactory,
-  { topics, skip }: ContractSelection = {},
+  { topics, without = {}, skip }: ContractSelection = {},
 ): void {
-  const wanted = topics?.map((topic) => `describe${topic}`.toLowerCase())
   describe(`engine contract: ${name}: ${part}`, () => {
     beforeEach((context) => {
       const reason = skip?.(context.task.name)
       if (reason !== undefined) context.skip(reason)
     })
     for (const describePart of PARTS[part]) {
-      if (wanted === undefined || wanted.includes(describePart.name.toLowerCase())) describePart(factory)
+      const topic = describePart.name.replace(/^describe./, (beginning) => beginning.at(-1)!.toLowerCase())
+      if (topics !== undefined && !topics.includes(topic)) continue
+      // Skip: the engine says why.
+      if (topic in without) test.skip(`${topic}: ${without[topic]}`, () => {})
+      else describePart(factory)
     }
   })
 }

@@ -157,22 +157,6 @@ print(outcome(lambda: s.recv(9)), s.getsockname()[0])`
       await python(other, 'server.close()')
     })
 
-    test('an engine that adopts a burrow can open its gate again', async () => {
-      const other = await shared.create()
-      const gate = await open(other)
-      expect(await python(other, 'print(dial("192.0.2.7", 80).recv(9))')).toBe("b'hello'")
-      // A server that ends leaves a burrow behind, and no sockets.
-      other.release()
-      await gate[Symbol.asyncDispose]()
-      const next = await factory.open()
-      const { burrows } = await next.adoptBurrows()
-      const adopted = burrows.find(({ id }) => id === other.id)
-      await open(adopted!)
-      expect(await python(adopted!, 'print(dial("192.0.2.7", 80).recv(9))')).toBe("b'hello'")
-      await adopted!.destroy()
-      await next[Symbol.asyncDispose]()
-    })
-
     test('a burrow that has ended has no gate', async () => {
       const other = await shared.create()
       await other.destroy()

@@ -255,23 +255,6 @@ export function describeSleep(factory: EngineFactory): void {
       expect(await print(woken, 'print(x)')).toBe('7')
     })
 
-    test('a frozen sandbox can be saved, and is adopted frozen', async () => {
-      const burrow = await shared.create()
-      await burrow.guest.runs.run({ code: 'x = 7' })
-      await burrow.freeze()
-      const { burrow: next } = await shared.engine.snapshot(burrow, { leave: 'frozen' })
-      const engine = await factory.open()
-      const { burrows } = await engine.adoptBurrows()
-      const adopted = burrows.find(({ id }) => id === next!.id)
-      const before = await adopted!.usage()
-      await sleep(300)
-      expect((await adopted!.usage()).cpuMs - before.cpuMs).toBeLessThan(5)
-      await adopted!.thaw()
-      expect(await print(adopted!, 'print(x)')).toBe('7')
-      await adopted!.destroy()
-      await engine[Symbol.asyncDispose]()
-    })
-
     test.each<[string, () => Promise<unknown>, string]>([
       [
         'restore of an unknown snapshot',
