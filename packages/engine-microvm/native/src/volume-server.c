@@ -239,7 +239,7 @@ static int listen_at(const char *path)
     if (strlen(path) >= sizeof(address.sun_path))
         refuse("the path of a socket is too long");
     strcpy(address.sun_path, path);
-    int fd = CHECK(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
+    int fd = CHECK(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "socket");
     umask(0077);
     CHECK(bind(fd, (struct sockaddr *)&address, sizeof(address)), "%s", path);
     CHECK(listen(fd, 4), "listen");
@@ -262,12 +262,28 @@ static void invalidate(struct handle *handle, void *context)
 static void take_guest(int requests)
 {
     int next = accept4(requests, NULL, NULL, SOCK_CLOEXEC);
+    if (next == -1)
+        return;
     /* The engine has begun a new session: the guest sends again what was not answered. */
     hang_up();
     guest = next;
     if (is_woken)
         handles_each(invalidate, NULL);
     is_woken = false;
+}
+
+/*
+ * What is done after the state was saved would be done again: the guest sends it again after its sleep. So all
+ * connections end first, also those that were not accepted yet.
+ */
+static void save(int requests, int control)
+{
+    int to = accept4(control, NULL, NULL, SOCK_CLOEXEC);
+    for (int next; (next = accept4(requests, NULL, NULL, SOCK_CLOEXEC)) != -1;)
+        close(next);
+    hang_up();
+    if (to != -1)
+        state_save(to, slots);
 }
 
 static void run(int requests, int control)
@@ -281,11 +297,8 @@ static void run(int requests, int control)
             receive();
         if (polled[0].revents)
             take_guest(requests);
-        if (polled[1].revents) {
-            int to = accept4(control, NULL, NULL, SOCK_CLOEXEC);
-            if (to != -1)
-                state_save(to, slots);
-        }
+        if (polled[1].revents)
+            save(requests, control);
     }
 }
 
