@@ -66,7 +66,10 @@ async function adopt(
   // A frozen guest answers when it runs again.
   const greeted = link.greet(burrow.isFrozen ? 2 ** 31 - 1 : undefined)
   if (burrow.isFrozen) greeted.catch(() => {})
-  else await greeted
+  else {
+    await greeted
+    burrow.connectVolumes()
+  }
   return burrow
 }
 
