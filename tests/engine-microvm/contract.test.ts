@@ -8,7 +8,7 @@ const IS_WHOLE = process.env['DORMOUSE_TEST_LARGE'] === '1'
 const PARTS = (process.env['DORMOUSE_MICROVM_PARTS']?.split(',') ??
   (IS_WHOLE
     ? ['life', 'resources', 'sleep', 'files', 'runs', 'processes', 'network']
-    : ['life', 'sleep', 'network'])) as ContractPart[]
+    : ['life', 'sleep', 'files', 'network'])) as ContractPart[]
 
 const missing = await microvmMissing()
 
@@ -22,7 +22,10 @@ if (missing !== undefined) {
   vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
   beforeAll(() => bootTemplate(factory), BOOT_TIMEOUT_MS)
   afterAll(() => factory.cleanUp())
-  const topics = IS_WHOLE ? undefined : ['lifecycle', 'adopt', 'sleep', 'fork', 'network', 'networkAsleep']
+  const topics = IS_WHOLE ? undefined : [
+        ...['lifecycle', 'adopt', 'sleep', 'fork', 'network', 'networkAsleep'],
+        ...['volumes', 'volumesAsleep'],
+      ]
   for (const part of PARTS) {
     describeEngineContract('microvm', part, factory, {
       ...(topics && { topics }),

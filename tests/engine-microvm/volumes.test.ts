@@ -1,0 +1,52 @@
+import { newSandboxId, newVolumeId } from '@dormouse/contracts'
+import type { Burrow } from '@dormouse/engine'
+import type { MicrovmEngine } from '@dormouse/engine-microvm'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { BOOT_TIMEOUT_MS, bootTemplate, microvmFactory, microvmMissing } from './microvm-factory.ts'
+
+const missing = await microvmMissing()
+
+// Skip: QEMU and the kernel of guests are installed only when asked for.
+describe.skipIf(missing !== undefined)('volumes of machines', { timeout: 300_000 }, async () => {
+  const factory = await microvmFactory()
+  let engine: MicrovmEngine
+  beforeAll(async () => {
+    await bootTemplate(factory)
+    engine = await factory.open()
+  }, BOOT_TIMEOUT_MS)
+  afterAll(async () => {
+    await engine[Symbol.asyncDispose]()
+    await factory.cleanUp()
+  }, BOOT_TIMEOUT_MS)
+
+  const printed = async (burrow: Burrow, code: string) => {
+    const { stdout, error } = await burrow.guest.runs.run({ code })
+    return error === undefined ? stdout.trim() : `${error.name}: ${error.message}`
+  }
+
+  test('files, open and deleted ones, locks and a new engine', async () => {
+    const volumeId = newVolumeId()
+    await engine.createVolume(volumeId)
+    const volumes = [{ volumeId, path: '/mnt/data', readOnly: false }]
+    const sandboxId = newSandboxId()
+    const first = await engine.createBurrow({ sandboxId, template: 'python', volumes })
+    const code = `
+import os, fcntl
+open("/mnt/data/note", "w").write("hello")
+f = open("/mnt/data/note", "r+"); print(f.read(2))
+deleted = open("/mnt/data/deleted", "w+"); deleted.write("kept"); deleted.flush(); os.remove("/mnt/data/deleted")
+data = os.urandom(2_000_000); open("/mnt/data/big", "wb").write(data)
+s = os.stat("/mnt/data"); print(s.st_uid, oct(s.st_mode), open("/mnt/data/big", "rb").read() == data)`
+    expect(await printed(first, code)).toBe('he\n0 0o40755 True')
+    const { snapshot } = await engine.snapshot(first, { leave: 'gone' })
+    expect(snapshot.volumes).toEqual(volumes)
+    await engine.volumeFiles(volumeId).write('/note', Buffer.from('hello again'))
+    const woken = await engine.restore(snapshot.id, { sandboxId })
+    const check = 'deleted.seek(0); print(f.read(), deleted.read(), sorted(os.listdir("/mnt/data")))'
+    expect(await printed(woken, check)).toBe("llo again kept ['big', 'note']")
+    await expect(engine.deleteVolume(volumeId)).rejects.toMatchObject({ code: 'in_use' })
+    await woken.destroy()
+    await engine.deleteSnapshot(snapshot.id)
+    await engine.deleteVolume(volumeId)
+  })
+})
