@@ -22,7 +22,9 @@ if (missing !== undefined) {
   vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
   beforeAll(() => bootTemplate(factory), BOOT_TIMEOUT_MS)
   afterAll(() => factory.cleanUp())
-  const topics = IS_WHOLE ? undefined : [
+  const topics = IS_WHOLE
+    ? undefined
+    : [
         ...['lifecycle', 'adopt', 'sleep', 'fork', 'network', 'networkAsleep'],
         ...['volumes', 'volumesAsleep'],
       ]

@@ -58,8 +58,21 @@ export class VolumeBench {
     await run('chown', [`${UID_BASE}:${UID_BASE}`, join(dir, 'volume')])
     const program = join(dir, 'mount-volume')
     const sources = [join(here, 'mount-volume.c'), join(native, 'volume-relay.c')]
-    await run('gcc', ['-O1', '-g', '-D_GNU_SOURCE', '-Wall', '-Wextra', '-Werror', `-I${native}`, '-o', program, ...sources])
-    const relay = spawn(program, [join(dir, 'mnt'), join(dir, 'relay.sock')], { stdio: ['ignore', 'pipe', 'inherit'] })
+    await run('gcc', [
+      '-O1',
+      '-g',
+      '-D_GNU_SOURCE',
+      '-Wall',
+      '-Wextra',
+      '-Werror',
+      `-I${native}`,
+      '-o',
+      program,
+      ...sources,
+    ])
+    const relay = spawn(program, [join(dir, 'mnt'), join(dir, 'relay.sock')], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
     await once(relay.stdout!, 'data')
     const bench = new VolumeBench(dir, relay)
     await bench.serve({ readOnly })

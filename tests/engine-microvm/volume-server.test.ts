@@ -23,13 +23,9 @@ except OSError as error: print(error.strerror)
 data = os.urandom(3_000_000); open("big", "wb").write(data); print(open("big", "rb").read() == data)
 os.chdir("/")`
   expect(await bench.python(code)).toBe(
-    [
-      "hell! ['a', 'h', 'p', 's'] 2 h",
-      '1000 0o100640 5 True',
-      '501',
-      'Operation not permitted',
-      'True',
-    ].join('\n'),
+    ["hell! ['a', 'h', 'p', 's'] 2 h", '1000 0o100640 5 True', '501', 'Operation not permitted', 'True'].join(
+      '\n',
+    ),
   )
   const found = await stat(join(bench.volume, 'h'))
   expect([found.uid, found.mtimeMs > 2_000]).toEqual([UID_BASE + 1000, true])
@@ -92,7 +88,9 @@ print(kept.read(2))`
   await rename(at('new'), at('replaced'))
   await rm(at('removed'))
   await writeFile(at('mapped'), '9', { flag: 'r+' })
-  const waiting = bench.python('print(kept.read(), replaced.read(), repr(removed.read()), mapped[0], mapped[10_000])')
+  const waiting = bench.python(
+    'print(kept.read(), replaced.read(), repr(removed.read()), mapped[0], mapped[10_000])',
+  )
   await bench.serve({ state })
   expect(await waiting).toBe("pt and longer new '' 57 65")
   const check = `
@@ -150,7 +148,10 @@ except OSError as error: print(type(error).__name__)`
     const { execFileSync } = await import('node:child_process')
     return String(execFileSync('python3', ['-c', program, join(bench.volume, name)])).trim()
   }
-  const [whole, part] = ['flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)', 'lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 10, 5)']
+  const [whole, part] = [
+    'flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)',
+    'lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 10, 5)',
+  ]
   const held = async () => [await attempt('f', whole), await attempt('g', part)]
   expect(await held()).toEqual(['held', 'held'])
   const state = await bench.sleep()

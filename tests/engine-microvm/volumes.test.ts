@@ -24,7 +24,33 @@ describe.skipIf(missing !== undefined)('volumes of machines', { timeout: 300_000
     return error === undefined ? stdout.trim() : `${error.name}: ${error.message}`
   }
 
-  test('files, open and deleted ones, locks and a new engine', async () => {
+  test('a program continues to write while the server of the host is replaced, and nothing is lost', async () => {
+    const volumeId = newVolumeId()
+    await engine.createVolume(volumeId)
+    const volumes = [{ volumeId, path: '/data', readOnly: false }]
+    const burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python', volumes })
+    const code = `
+import threading
+log = open("/data/log", "ab", buffering=0)
+def write():
+    for i in range(2000): log.write(b"%d\\n" % i)
+thread = threading.Thread(target=write); thread.start()`
+    expect(await printed(burrow, code)).toBe('')
+    // The next engine finds the machine, and the process that answers for its volume, as a killed server left them.
+    await engine[Symbol.asyncDispose]()
+    engine = await factory.open()
+    const { burrows } = await engine.adoptBurrows()
+    const [adopted] = burrows
+    expect(await printed(adopted!, 'thread.join(); print(log.tell())')).toBe('8890')
+    const { data } = await engine.volumeFiles(volumeId).open('/log')
+    let text = ''
+    for await (const chunk of data) text += String(chunk)
+    expect(text.trim().split('\n')).toEqual(Array.from({ length: 2000 }, (_, index) => String(index)))
+    await adopted!.destroy()
+    await engine.deleteVolume(volumeId)
+  })
+
+  test('files, open ones and deleted ones survive a sleep', async () => {
     const volumeId = newVolumeId()
     await engine.createVolume(volumeId)
     const volumes = [{ volumeId, path: '/mnt/data', readOnly: false }]

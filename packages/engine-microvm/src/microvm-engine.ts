@@ -232,7 +232,11 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     checkChildren(options)
     const { limitRestore = (_id, restore) => restore(), onParent, signal } = options
     const own = this.#own(burrow)
-    const saved = await saveBurrow(this.#host, own, { leave: 'running', isForked: true, ...(signal && { signal }) })
+    const saved = await saveBurrow(this.#host, own, {
+      leave: 'running',
+      isForked: true,
+      ...(signal && { signal }),
+    })
     const { manifest, wasFrozen, connections } = saved
     const snapshot = describeSnapshot(manifest)
     const resume = () => continueSaved(this.#host, saved, wasFrozen ? 'frozen' : 'running')

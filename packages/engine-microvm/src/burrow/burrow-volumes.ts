@@ -27,7 +27,11 @@ const HEADER_MAX_BYTES = 1024 ** 2
 export async function startVolumeServer(
   host: MicrovmHost,
   paths: MicrovmBurrowPaths,
-  start: { readonly cgroup: BurrowCgroup; readonly mount: MountedVolume; readonly state?: string | undefined },
+  start: {
+    readonly cgroup: BurrowCgroup
+    readonly mount: MountedVolume
+    readonly state?: string | undefined
+  },
 ): Promise<void> {
   const { cgroup, mount, state } = start
   const { volumeId, readOnly, number } = mount

@@ -50,7 +50,8 @@ function hex(path: string): string {
 }
 
 function explain(error: unknown, path: string): unknown {
-  const reason = error instanceof Error ? /^The guest refused: error (.+)$/s.exec(error.message)?.[1] : undefined
+  const reason =
+    error instanceof Error ? /^The guest refused: error (.+)$/s.exec(error.message)?.[1] : undefined
   if (reason === undefined) return error
   if (reason === 'unknown command')
     return new DormouseError(

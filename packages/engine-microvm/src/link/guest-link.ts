@@ -63,9 +63,7 @@ export class GuestLink {
   }
 
   /** Connects to the agent, to a volume that the guest has mounted, or to a TCP port of the guest's loopback. */
-  async open(
-    target: 'agent' | { readonly port: number } | { readonly volume: number },
-  ): Promise<LinkStream> {
+  async open(target: 'agent' | { readonly port: number } | { readonly volume: number }): Promise<LinkStream> {
     if (target === 'agent') return this.#open(0, 0)
     if ('volume' in target) return this.#open(1, target.volume)
     return this.#open(4, target.port).catch((error: unknown) => {

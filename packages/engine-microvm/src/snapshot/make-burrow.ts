@@ -198,8 +198,7 @@ async function startVolumes(
   source: SavedPaths | undefined,
 ): Promise<void> {
   for (const mount of mounts) {
-    const state =
-      kept.has(mount.number) && source ? join(source.volumes, stateName(mount.number)) : undefined
+    const state = kept.has(mount.number) && source ? join(source.volumes, stateName(mount.number)) : undefined
     await startVolumeServer(host, paths, { cgroup, mount, state })
   }
 }

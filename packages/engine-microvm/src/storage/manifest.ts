@@ -7,7 +7,11 @@ import {
   type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
-import { programSettingsSchema, volumeLockSchema, volumeMountSchema } from '@dormouse/engine-linux/for-engines'
+import {
+  programSettingsSchema,
+  volumeLockSchema,
+  volumeMountSchema,
+} from '@dormouse/engine-linux/for-engines'
 import { z } from 'zod'
 
 export const MANIFEST_FORMAT_VERSION = 1
