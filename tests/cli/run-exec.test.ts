@@ -106,6 +106,14 @@ test('a context is created on first use, and has its own variables', async () =>
   expect(stdout).toBe('3\n')
 })
 
+test('a new context for bash keeps its state, and ls names what the server made a sandbox for', async () => {
+  await cli.run(['run', 'alpha', '-l', 'bash', '--context', 'work', 'cd /tmp; greeting=hello'])
+  const { stdout } = await cli.run(['run', 'alpha', '--context', 'work', 'echo $greeting from $PWD'])
+  expect(stdout).toBe('hello from /tmp\n')
+  await cli.json(['create', '--metadata', 'dormouse/purpose=template build'])
+  expect((await cli.run(['ls'])).stdout).toContain('  (template build)  running')
+})
+
 describe('when the reader of the output goes away', () => {
   const untilOne = (args: string, to = '') =>
     spawnSync('bash', ['-o', 'pipefail', '-c', `${launcher} ${args} ${to} | head -1`], {

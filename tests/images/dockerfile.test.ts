@@ -213,6 +213,14 @@ describe('a program that is started', () => {
     expect(await build({ name: 'by-command', image, start, ready })).toMatchObject({ state: 'ready' })
   })
 
+  test('is ready when the HEALTHCHECK of the image passes, if nothing else says when', async () => {
+    // Longer than the two seconds that a program without any sign of being ready has to stay alive.
+    const start = 'sleep 3; echo > /srv/done; sleep 1000'
+    const dockerfile = `FROM ${image}\nHEALTHCHECK --interval=1s CMD test -e /srv/done\n`
+    expect(await build({ name: 'by-health', dockerfile, start })).toMatchObject({ state: 'ready' })
+    expect(await inside('by-health', 'ls /srv')).toContain('done')
+  })
+
   test('fails the build when it ends or is not ready in time', async () => {
     const ended = await build({ name: 'ended', image, start: 'echo no luck; exit 4', ready: { port: 1 } })
     expect(ended).toMatchObject({ state: 'failed', error: expect.stringContaining('exit code 4') })

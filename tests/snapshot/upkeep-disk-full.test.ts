@@ -1,5 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises'
-import type { SnapshotId } from '@dormouse/contracts'
+import { newSandboxId, type SnapshotId } from '@dormouse/contracts'
 import { LinuxEngine } from '@dormouse/engine-linux'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { makeSmallDisk } from './small-disk.ts'
@@ -61,6 +61,20 @@ describe('disk full during upkeep', () => {
     expect(names).toEqual(expect.arrayContaining(kept))
     await expect.poll(readState, { timeout: 10_000 }).toMatchObject({ names: kept })
     expect(parts).toEqual([`generation-${manifest.generation}`, 'manifest.json'])
+    await expectWhole(engine, id)
+  }, 180_000)
+
+  // Waking it writes its pages to the disk again.
+  test('a folded snapshot is not restored without room, nothing is left over, and with room it wakes whole', async () => {
+    const before = await readState()
+    await disk.fillUpTo(200_000)
+    const outcome = await engine.restore(id, { sandboxId: newSandboxId() }).catch((error: unknown) => error)
+    await disk.makeRoom()
+    expect(outcome).toMatchObject({ code: 'no_space' })
+    await expect.poll(readState, { timeout: 10_000 }).toEqual(before)
+    const unfolded = async () =>
+      (await readdir(stateDir, { recursive: true })).filter((path) => /unfolded/.test(path))
+    await expect.poll(unfolded, { timeout: 10_000 }).toEqual([])
     await expectWhole(engine, id)
   }, 180_000)
 })

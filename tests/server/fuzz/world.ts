@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { ServerProcess } from '../server-process.ts'
 import type { Caller, Fixtures } from './draft.ts'
 import type { Json } from './openapi.ts'
@@ -8,6 +9,7 @@ const GIB = 1024 ** 3
 /** What the tenant may have bounds what granted requests cost. */
 const QUOTAS = { sandboxes: 6, running: 5, memoryBytes: 6 * GIB }
 const SETTLE_MS = 10_000
+const POLL_MS = 20
 const MASTER = 'fuzz-master'
 const VOLUME = 'fuzz-volume'
 const SECRET = { name: 'FUZZ_SECRET', value: 'fuzz-value-0123456789', domains: ['api.example.com'] }
@@ -200,7 +202,7 @@ export class World {
         const { items } = await this.server.ok(`/v1/${kind}?limit=1000`, { key })
         for (const { id, name } of items) {
           const at = `/v1/${kind}/${id ?? name}`
-          if (kind === 'jobs') await this.server.call(`${at}/cancel`, { key, json: {} })
+          if (kind === 'jobs') await this.#endJob(at, key)
           await this.server.call(at, { method: 'DELETE', key })
         }
       }
@@ -210,7 +212,19 @@ export class World {
         await this.server.call(`/v1/sandboxes/${id}`, { method: 'DELETE' })
   }
 
-  /** All that a refused request could have changed, seen by who sees everything. */
+  /** A cancelled job ends when its sandboxes are gone, and can only be deleted then. */
+  async #endJob(at: string, key: string): Promise<void> {
+    await this.server.call(`${at}/cancel`, { key, json: {} })
+    const until = Date.now() + SETTLE_MS
+    for (;;) {
+      const { status, body } = await this.server.call(at, { key })
+      if (status !== 200 || body.finishedAt !== undefined) return
+      if (Date.now() > until) throw new Error(`a cancelled job does not end: ${JSON.stringify(body)}`)
+      await sleep(POLL_MS)
+    }
+  }
+
+  /** All that a refused request could have changed, read with the admin's key. */
   async state(): Promise<Json> {
     const { sandbox } = this.fixtures
     const lists = [

@@ -1,15 +1,21 @@
+import { KeyedMutex } from '@dormouse/async'
 import type { Burrow } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 
 /** What the sandboxes of this host do outside: it stops when the lease has ended, and continues with the next one. */
 export class FencedEffects {
-  readonly #deps: SandboxDependencies
-  readonly #log: Log
+  readonly #deps: Pick<SandboxDependencies, 'sandboxes' | 'network'>
+  readonly #log: Pick<Log, 'error'>
   /** Those that were stopped. A burrow that began later has a gate of its own. */
   readonly #stopped = new Set<Burrow>()
+  /**
+   * One freeze or thaw of a burrow at a time, in the order in which they were asked for. A freeze takes longer than the
+   * next lease may: a thaw beside it would come first, and the burrow would stay frozen.
+   */
+  readonly #turns = new KeyedMutex()
 
-  constructor(deps: SandboxDependencies, log: Log) {
+  constructor(deps: Pick<SandboxDependencies, 'sandboxes' | 'network'>, log: Pick<Log, 'error'>) {
     this.#deps = deps
     this.#log = log
   }
@@ -21,9 +27,7 @@ export class FencedEffects {
       if (burrow === undefined || row.state === 'standby') continue
       this.#stopped.add(burrow)
       network.shut(id)
-      burrow
-        .freeze()
-        .catch((err: unknown) => this.#log.error({ sandboxId: id, err }, 'a burrow could not be frozen'))
+      void this.#inTurn(burrow, id, 'freeze')
     }
   }
 
@@ -35,9 +39,7 @@ export class FencedEffects {
       if (burrow === undefined || !this.#stopped.has(burrow)) continue
       if (row.state === 'standby' || sandbox.isDeleted) continue
       if (!isHeld()) return
-      await burrow
-        .thaw()
-        .catch((err: unknown) => this.#log.error({ sandboxId: id, err }, 'a burrow could not be thawed'))
+      await this.#inTurn(burrow, id, 'thaw')
       // The lease ended meanwhile, and its end has stopped this burrow again.
       if (!isHeld()) return
       this.#stopped.delete(burrow)
@@ -45,4 +47,12 @@ export class FencedEffects {
     }
     this.#stopped.clear()
   }
+
+  async #inTurn(burrow: Burrow, sandboxId: string, step: 'freeze' | 'thaw'): Promise<void> {
+    await this.#turns
+      .run(burrow.id, () => burrow[step]())
+      .catch((err: unknown) => this.#log.error({ sandboxId, err }, `a burrow could not be ${DONE[step]}`))
+  }
 }
+
+const DONE = { freeze: 'frozen', thaw: 'thawed' }

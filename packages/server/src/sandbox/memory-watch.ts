@@ -38,7 +38,8 @@ export class MemoryWatch {
   #unclaimed: number[] = []
   /** Whether a kill explains the end of a run or a command. */
   readonly #claims = new Map<string, Promise<string | undefined>>()
-  #notice: MemoryNotice | undefined
+  #outOfMemory: MemoryNotice | undefined
+  #memoryHigh: MemoryNotice | undefined
   #isWaiting = false
   /** The limit near which it has been since the last warning. */
   #warnedAtBytes: number | undefined
@@ -49,11 +50,15 @@ export class MemoryWatch {
     this.#sandbox = sandbox
   }
 
-  /** Undefined: nothing happened in this burrow, or the limit was raised since. */
+  /**
+   * Undefined: nothing happened in this burrow, or the limit was raised since. A kill is shown rather than a warning,
+   * even a later one: it explains what is missing, and the advice is the same.
+   */
   get notice(): MemoryNotice | undefined {
     const { burrow, row } = this.#sandbox
-    const isCurrent = burrow === this.#burrow && row.state === 'running'
-    return isCurrent && this.#notice?.limitBytes === row.limits.memoryBytes ? this.#notice : undefined
+    if (burrow !== this.#burrow || row.state !== 'running') return undefined
+    const { memoryBytes } = row.limits
+    return [this.#outOfMemory, this.#memoryHigh].find((notice) => notice?.limitBytes === memoryBytes)
   }
 
   /** Its processes wait at its memory limit: it is to be paused. */
@@ -66,7 +71,8 @@ export class MemoryWatch {
     this.#burrow = burrow
     this.#kills = 0
     this.#unclaimed = []
-    this.#notice = undefined
+    this.#outOfMemory = undefined
+    this.#memoryHigh = undefined
     this.#isWaiting = false
     this.#warnedAtBytes = undefined
     this.#entries = 0
@@ -142,7 +148,7 @@ export class MemoryWatch {
     const { memoryBytes: limitBytes } = burrow.limits
     const killed = count === 1 ? 'a process' : `${count} processes`
     const what = capitalised(reachedLimit({ limitBytes, peakBytes }))
-    this.#tell({
+    this.#outOfMemory = this.#record({
       event: 'out_of_memory',
       limitBytes,
       peakBytes,
@@ -155,18 +161,23 @@ export class MemoryWatch {
     this.#warnedAtBytes = limitBytes
     const share = Math.round((100 * usedBytes) / limitBytes)
     const used = `${inBinaryUnits(usedBytes)} of ${inBinaryUnits(limitBytes)} (${share} %)`
-    this.#tell({ event: 'memory_high', ...figures, message: `Its processes use ${used} of memory.` })
+    this.#memoryHigh = this.#record({
+      event: 'memory_high',
+      ...figures,
+      message: `Its processes use ${used} of memory.`,
+    })
   }
 
   #leaveHigh(): void {
     this.#warnedAtBytes = undefined
-    if (this.#notice?.event === 'memory_high') this.#notice = undefined
+    this.#memoryHigh = undefined
   }
 
-  #tell({ message, ...notice }: Omit<MemoryNotice, 'atMs'>): void {
+  /** Writes it to the ledger, if the ledger has room for it. */
+  #record({ message, ...figures }: Omit<MemoryNotice, 'atMs'>): MemoryNotice {
     const { deps, id, row, isDeleted } = this.#sandbox
-    this.#notice = { ...notice, message: `${message} ${howToRaise(row)}`, atMs: deps.clock.wallMs() }
-    if (isDeleted || !this.#mayRecord()) return
+    const notice = { ...figures, message: `${message} ${howToRaise(row)}`, atMs: deps.clock.wallMs() }
+    if (isDeleted || !this.#mayRecord()) return notice
     try {
       this.#sandbox.write({
         entry: { event: notice.event, cause: 'memory', detail: message },
@@ -179,6 +190,7 @@ export class MemoryWatch {
         'what happened to the memory of a sandbox is not in its ledger',
       )
     }
+    return notice
   }
 
   /** True for the first entries of a burrow, then once a minute. */

@@ -25,13 +25,20 @@ export function stateText({ state, tier }: Pick<SandboxInfo, 'state' | 'tier'>):
   return tier === undefined ? state : `${state} (${tier})`
 }
 
+/** What the server made a sandbox without a name for, such as `(template build)`. */
+function purposeOf({ metadata }: SandboxInfo): string | undefined {
+  const service = metadata['dormouse/service']
+  const purpose = service === undefined ? metadata['dormouse/purpose'] : `service ${service}`
+  return purpose === undefined ? undefined : `(${purpose})`
+}
+
 function formatSandboxes(sandboxes: readonly SandboxInfo[], now = Date.now()): string {
   if (sandboxes.length === 0) return ''
   return formatTable([
     ['ID', 'NAME', 'STATE', 'TEMPLATE', 'USED', 'CREATED'],
     ...sandboxes.map((sandbox) => [
       sandbox.id,
-      sandbox.name ?? '-',
+      sandbox.name ?? purposeOf(sandbox) ?? '-',
       stateText(sandbox),
       sandbox.template,
       `${formatDistance(Date.parse(sandbox.lastActiveAt), now)} ago`,

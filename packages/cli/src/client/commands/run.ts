@@ -80,9 +80,7 @@ async function runIn(call: Call, sandbox: Sandbox, code: string, flags: RunFlags
   const { io, signal } = call
   signal.throwIfAborted()
   const saver = flags.save === undefined ? undefined : new ResultSaver(flags.save)
-  // A run of bash keeps nothing, so it does not say what a new context is for.
-  const made = language === 'bash' ? undefined : language
-  if (context !== undefined) await ensureContext(sandbox, context, { language: made, signal })
+  if (context !== undefined) await ensureContext(sandbox, context, { language, signal })
   let runId: string | undefined
   const interrupt = () => {
     // The run may have ended by itself.

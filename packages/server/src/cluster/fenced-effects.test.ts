@@ -1,0 +1,48 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, it } from 'vitest'
+import { FencedEffects } from './fenced-effects.ts'
+
+/** A burrow of a loaded machine: each step takes as long as it says. */
+function slowBurrow({ freezeMs, thawMs }: { freezeMs: number; thawMs: number }) {
+  const steps: string[] = []
+  const step = (name: string, ms: number) => async () => {
+    await sleep(ms)
+    steps.push(name)
+  }
+  return { id: 'burrow', steps, freeze: step('frozen', freezeMs), thaw: step('thawed', thawMs) }
+}
+
+function effectsOf(burrow: ReturnType<typeof slowBurrow>) {
+  const opened: string[] = []
+  const sandbox = { burrow, id: 'sb_1', row: { state: 'running' }, isDeleted: false }
+  const deps = {
+    sandboxes: { all: () => [sandbox] },
+    network: { shut: () => opened.push('shut'), open: async () => void opened.push('open') },
+  }
+  return { opened, effects: new FencedEffects(deps as never, { error: () => {} }) }
+}
+
+it('lets a sandbox continue when the next lease comes before the freeze of the last one is done', async () => {
+  const burrow = slowBurrow({ freezeMs: 30, thawMs: 0 })
+  const { effects, opened } = effectsOf(burrow)
+  effects.stop()
+  await effects.resume(() => true)
+  await sleep(50)
+  expect(burrow.steps).toEqual(['frozen', 'thawed'])
+  expect(opened).toEqual(['shut', 'open'])
+})
+
+it('leaves a sandbox frozen when the lease ends again while it is thawed', async () => {
+  const burrow = slowBurrow({ freezeMs: 0, thawMs: 30 })
+  const { effects, opened } = effectsOf(burrow)
+  effects.stop()
+  let isHeld = true
+  const resumed = effects.resume(() => isHeld)
+  await sleep(10)
+  isHeld = false
+  effects.stop()
+  await resumed
+  await sleep(50)
+  expect(burrow.steps).toEqual(['frozen', 'thawed', 'frozen'])
+  expect(opened).toEqual(['shut', 'shut'])
+})
