@@ -19,7 +19,8 @@ function message(opcode: number, nodeId: bigint, body: Buffer, length = HEADER_B
   const header = Buffer.alloc(HEADER_BYTES)
   header.writeUInt32LE(length, 0)
   header.writeUInt32LE(opcode, 4)
-  header.writeBigUInt64LE((unique += 1n), 8)
+  unique += 1n
+  header.writeBigUInt64LE(unique, 8)
   header.writeBigUInt64LE(nodeId, 16)
   return Buffer.concat([header, body])
 }

@@ -105,6 +105,30 @@ kept.write("!"); kept.close()`
   expect(await bench.python('deleted.seek(0); print(deleted.read()); os.chdir("/")')).toBe('deleted+')
 })
 
+test('a program on a volume continues unchanged when others replace it while it sleeps', async () => {
+  await using bench = await VolumeBench.open()
+  const code = `
+import ctypes, glob, os, shutil, subprocess
+shutil.copy("/usr/bin/bash", volume + "/shell")
+shell = subprocess.Popen([volume + "/shell"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def ask(line):
+    shell.stdin.write(line + "\\n"); shell.stdin.flush()
+    return shell.stdout.readline().strip()
+print(ask("x=1; echo $((x + 1))"))`
+  expect(await bench.python(code)).toBe('2')
+  const state = await bench.sleep()
+  await bench.serve({ state })
+  expect(await bench.python('print(ask("echo $((x + 2)) $(type -t if)"))')).toBe('3 keyword')
+  const again = await bench.sleep()
+  await writeFile(join(bench.volume, 'new'), 'no program'.repeat(200_000))
+  await rename(join(bench.volume, 'new'), join(bench.volume, 'shell'))
+  await bench.serve({ state: again })
+  expect(await bench.python('print(ask("echo $((x + 3)) $(type -t for)"), shell.kill())')).toBe(
+    '4 keyword None',
+  )
+  expect(await bench.python('print(os.stat(volume + "/shell").st_size)')).toBe('2000000')
+})
+
 test('no write is lost or done twice when connections break at any moment', async () => {
   await using bench = await VolumeBench.open()
   const writing = bench.python(`

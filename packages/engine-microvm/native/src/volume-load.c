@@ -83,23 +83,37 @@ static int make_ghost(struct node *node, mode_t mode)
     return node->ghost;
 }
 
-static void load_ghost(void)
+/* Whether others have left a program as it was. */
+static bool is_unchanged(const struct node *node, const struct ghost_record *record)
+{
+    struct statx stat;
+    int fd = node_open(node, O_PATH);
+    bool is_same = fd != -1 && file_describe(fd, &stat) && stat.stx_size == record->size &&
+                   stat.stx_mtime.tv_sec * INT64_C(1000000000) + stat.stx_mtime.tv_nsec == record->modified;
+    if (fd != -1)
+        close(fd);
+    return is_same;
+}
+
+static void load_content(bool is_program)
 {
     static char data[IO_MAX_BYTES];
     struct ghost_record record;
     get(&record, sizeof(record));
     struct node *node = node_or_refuse(record.node);
     ghost_bytes += record.size;
-    if (node->id == FUSE_ROOT_ID || node->ghost != -1 || record.size > NAMELESS_MAX_BYTES || ghost_bytes > NAMELESS_MAX_BYTES)
+    if (node->id == FUSE_ROOT_ID || node->ghost != -1 || record.size > NAMELESS_MAX_BYTES ||
+        ghost_bytes > NAMELESS_MAX_BYTES + PROGRAMS_MAX_BYTES)
         refuse("the state of the volume is damaged");
-    int fd = make_ghost(node, record.mode);
-    CHECK(ftruncate(fd, (off_t)record.size), "a deleted file");
-    if (fchown(fd, record.uid, record.gid) == -1 && errno != EINVAL)
+    int fd = is_program && is_unchanged(node, &record) ? -1 : make_ghost(node, record.mode);
+    if (fd != -1)
+        CHECK(ftruncate(fd, (off_t)record.size), "a deleted file");
+    if (fd != -1 && fchown(fd, record.uid, record.gid) == -1 && errno != EINVAL)
         fail("a deleted file");
     for (uint64_t at = 0; at < record.size;) {
         size_t count = record.size - at < sizeof(data) ? (size_t)(record.size - at) : sizeof(data);
         get(data, count);
-        if (CHECK(pwrite(fd, data, count, (off_t)at), "a deleted file") != (ssize_t)count)
+        if (fd != -1 && CHECK(pwrite(fd, data, count, (off_t)at), "a deleted file") != (ssize_t)count)
             refuse("a deleted file");
         at += count;
     }
@@ -173,8 +187,8 @@ void state_load(FILE *from, struct slot *slots)
             join_families();
         if (kind == 'N' && last == 'N')
             load_node();
-        else if (kind == 'G')
-            load_ghost();
+        else if (kind == 'G' || kind == 'P')
+            load_content(kind == 'P');
         else if (kind == 'H')
             load_handle();
         else if (kind == 'L')

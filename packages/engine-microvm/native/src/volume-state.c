@@ -13,7 +13,7 @@
 #include "volume-handles.h"
 #include "volume-records.h"
 
-static uint64_t nameless_bytes;
+static uint64_t nameless_bytes, program_bytes;
 
 static void put(FILE *out, char kind, const void *record, size_t size)
 {
@@ -66,19 +66,38 @@ static void copy_out(int fd, uint64_t size, FILE *out)
     }
 }
 
-static void save_ghost(struct node *node, void *out)
+/*
+ * Whether its pages may be in use as code: a program or library that nobody inside writes to. With another file in its
+ * place the processes that run it would crash.
+ */
+static bool is_program(const struct node *node)
+{
+    char magic[4];
+    for (const struct handle *handle = node->handles; handle; handle = handle->next_of_node)
+        if (handle->is_directory || (handle->flags & O_ACCMODE) != O_RDONLY)
+            return false;
+    return node->handles && pread(node->handles->fd, magic, 4, 0) == 4 && memcmp(magic, "\177ELF", 4) == 0;
+}
+
+static void save_content(struct node *node, void *out)
 {
     struct stat stat;
-    if (!is_nameless(node) || fstat(node->handles->fd, &stat) == -1)
+    if (!node->handles || fstat(node->handles->fd, &stat) == -1)
         return;
+    bool has_no_name = is_nameless(node);
+    if (!has_no_name && (!is_program(node) || program_bytes + (uint64_t)stat.st_size > PROGRAMS_MAX_BYTES))
+        return;
+    if (!has_no_name)
+        program_bytes += (uint64_t)stat.st_size;
     struct ghost_record record = {
         .node = node->id,
         .size = (uint64_t)stat.st_size,
+        .modified = stat.st_mtim.tv_sec * INT64_C(1000000000) + stat.st_mtim.tv_nsec,
         .mode = stat.st_mode & 07777,
         .uid = stat.st_uid,
         .gid = stat.st_gid,
     };
-    put(out, 'G', &record, sizeof(record));
+    put(out, has_no_name ? 'G' : 'P', &record, sizeof(record));
     copy_out(node->handles->fd, record.size, out);
 }
 
@@ -148,7 +167,7 @@ bool state_save(int fd, const struct slot *slots)
     FILE *out = fdopen(fd, "w");
     if (!out)
         return false;
-    nameless_bytes = 0;
+    nameless_bytes = program_bytes = 0;
     nodes_each(count_nameless, NULL);
     if (nameless_bytes > NAMELESS_MAX_BYTES) {
         fprintf(out, "error open files that were deleted have more than %d bytes\n", NAMELESS_MAX_BYTES);
@@ -159,7 +178,7 @@ bool state_save(int fd, const struct slot *slots)
     lock_files_each(describe_ranges, out);
     fputc('\n', out);
     nodes_each(save_node, out);
-    nodes_each(save_ghost, out);
+    nodes_each(save_content, out);
     handles_each(save_handle, out);
     lock_files_each(save_locks, out);
     for (size_t i = 0; i < SLOTS; i++)
