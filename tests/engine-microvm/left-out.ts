@@ -19,7 +19,7 @@ const REASONS: readonly (readonly [beginning: string, reason: string])[] = [
   ],
   [
     'replaced or deleted programs and libraries continue unchanged',
-    'the kernel of a guest reads a program on a volume page by page, and finds the new one after a sleep',
+    'a replaced program continues from a copy, but its mapping keeps the name; volume-server.test.ts tests the copy',
   ],
   [
     'a removed current directory counts as deleted',

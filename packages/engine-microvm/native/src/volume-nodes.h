@@ -31,8 +31,8 @@ struct node {
     /* Its open files. They are the file also when the path is not. */
     struct handle *handles;
     /*
-     * No path leads to it, and no look-up finds it: the file was removed while the guest slept, or before. Then this is a
-     * file in memory that takes its place.
+     * No path leads to it, and no look-up finds it: the file was removed while the guest slept, or before. Then `ghost`
+     * is a file in memory that takes its place.
      */
     bool is_gone;
     int ghost;

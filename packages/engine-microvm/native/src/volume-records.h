@@ -7,7 +7,8 @@
 
 /*
  * The saved state of a volume. Records, by their first byte: `N` a node, and its name; `G` the content of an open file
- * without a name; `P` that of an open program, which is used if others have changed the program; `H` an open file; `L` a lock; `S` a slot; `E` the end.
+ * without a name; `P` that of an open program, which is used if others have changed the program; `H` an open file; `L` a
+ * lock; `S` a slot; `E` the end.
  */
 
 #define FIRST_LINE "dormouse-volume 1\n"

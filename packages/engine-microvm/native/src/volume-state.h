@@ -21,7 +21,7 @@ struct slot {
     unsigned char answer[KEPT_ANSWER_BYTES];
 };
 
-/* Writes everything to this descriptor. Pre: no request is being answered. False with errno set: the descriptor is unusable. */
+/* Writes everything to this descriptor, and closes it. Pre: no request is being answered. */
 bool state_save(int fd, const struct slot *slots);
 /* Reads what an earlier server saved. Ends the process if it is damaged, or if a lock cannot be had again. */
 void state_load(FILE *from, struct slot *slots);
