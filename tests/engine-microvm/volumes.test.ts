@@ -50,6 +50,22 @@ thread = threading.Thread(target=write); thread.start()`
     await engine.deleteVolume(volumeId)
   })
 
+  test('a volume whose process on the host was killed works again after a sleep', async () => {
+    const volumeId = newVolumeId()
+    await engine.createVolume(volumeId)
+    const volumes = [{ volumeId, path: '/data', readOnly: false }]
+    const sandboxId = newSandboxId()
+    const burrow = await engine.createBurrow({ sandboxId, template: 'python', volumes })
+    await printed(burrow, 'f = open("/data/f", "w+"); n = f.write("kept"); f.flush()')
+    await factory.killVolumeServers(burrow.id)
+    const { snapshot } = await engine.snapshot(burrow, { leave: 'gone' })
+    const woken = await engine.restore(snapshot.id, { sandboxId })
+    expect(await printed(woken, 'print(open("/data/f").read())')).toBe('kept')
+    expect(await printed(woken, 'f.seek(0); f.read()')).toMatch(/^OSError/)
+    await woken.destroy()
+    await engine.deleteVolume(volumeId)
+  })
+
   test('files, open ones and deleted ones survive a sleep', async () => {
     const volumeId = newVolumeId()
     await engine.createVolume(volumeId)

@@ -113,7 +113,9 @@ export class BurrowVolumes {
   }
 
   async #save(mount: MountedVolume, directory: string): Promise<VolumeLock[]> {
-    const socket = await connectSocket(socketsOf(this.#paths, mount.number).control)
+    const socket = await connectSocket(socketsOf(this.#paths, mount.number).control).catch(hasEnded)
+    // Without a state the next process knows no file that the guest has open; a sandbox that cannot sleep is worse.
+    if (socket === undefined) return []
     const header = new HeaderReader()
     const file = createWriteStream(join(directory, stateName(mount.number)), {
       ...{ flags: 'wx', mode: 0o600, flush: true },
@@ -124,6 +126,12 @@ export class BurrowVolumes {
       throw refused(first.startsWith('error ') ? first.slice(6) : 'the volume did not answer', mount.path)
     return lines.filter((line) => line.startsWith('lock ')).map((line) => readLock(line, mount))
   }
+}
+
+/** Undefined when the process of the volume has ended. */
+function hasEnded(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ECONNREFUSED' && error.code !== 'ENOENT') throw error
+  return undefined
 }
 
 export const stateName = (number: number) => `volume-${number}`

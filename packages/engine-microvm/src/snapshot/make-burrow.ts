@@ -198,7 +198,9 @@ async function startVolumes(
   source: SavedPaths | undefined,
 ): Promise<void> {
   for (const mount of mounts) {
-    const state = kept.has(mount.number) && source ? join(source.volumes, stateName(mount.number)) : undefined
+    const { number } = mount
+    const saved = kept.has(number) && source ? join(source.volumes, stateName(number)) : undefined
+    const state = saved !== undefined && existsSync(saved) ? saved : undefined
     await startVolumeServer(host, paths, { cgroup, mount, state })
   }
 }

@@ -113,7 +113,7 @@ async function saveVolumes(
   }
   for (const { number } of burrow.record.volumes) {
     const name = `volumes/${stateName(number)}`
-    sums[name] = await hashFile(join(work.dir, name))
+    if (existsSync(join(work.dir, name))) sums[name] = await hashFile(join(work.dir, name))
   }
   if (burrow.record.volumes.length > 0) await syncDirectory(work.volumes)
   return locks
