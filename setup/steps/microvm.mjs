@@ -4,7 +4,10 @@ import { debianPackagesStep } from '../debian-packages.mjs'
 import { hashFiles, hashOf } from '../hash-inputs.mjs'
 
 const NATIVE = 'packages/engine-microvm/native'
-const PROGRAMS = ['dormouse-guest-init', 'dormouse-jail', 'dormouse-vm-pages', 'libdormouse-vm-memory.so']
+const PROGRAMS = [
+  ...['dormouse-guest-init', 'dormouse-jail', 'dormouse-vm-pages', 'libdormouse-vm-memory.so'],
+  'dormouse-volume-server',
+]
 
 const qemu = debianPackagesStep({
   id: 'microvm-packages',

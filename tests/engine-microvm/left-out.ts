@@ -43,13 +43,24 @@ const REASONS: readonly (readonly [beginning: string, reason: string])[] = [
     'a program that takes the resolver’s port is reported',
     'the resolver is outside of the machine, so no program can take its port',
   ],
+  [
+    'replaced or deleted programs and libraries continue unchanged',
+    'a replaced program continues from a copy, but its mapping keeps the name; volume-server.test.ts tests the copy',
+  ],
+  [
+    'a removed current directory counts as deleted',
+    'the kernel of a guest knows the name of its current directory and does not ask the volume for it',
+  ],
+  [
+    'watches of existing files continue, watches of removed files end',
+    'FUSE tells a guest of no changes that others make',
+  ],
+  ['a socket on a volume is refused', 'a machine is saved as a whole, so a socket on a volume stays one'],
+  [
+    'a deleted file with another name on a volume is refused',
+    'the content of a deleted file is saved, whatever other names it has',
+  ],
 ]
-
-/** Topics of the contract that this engine leaves out. */
-export const TOPICS_LEFT_OUT = {
-  volumes: 'machines cannot mount volumes yet: docs/decisions/0137-machines-have-no-volumes-yet.md',
-  volumesAsleep: 'machines cannot mount volumes yet: docs/decisions/0137-machines-have-no-volumes-yet.md',
-}
 
 export function whyLeftOut(name: string): string | undefined {
   return REASONS.find(([beginning]) => name.startsWith(beginning))?.[1]
@@ -80,4 +91,13 @@ export const CHOSEN_TESTS: ReadonlySet<string> = new Set([
   'two burrows have the same addresses and do not reach each other',
   'a program that waits for an answer gets an error, in the parent and children of a fork',
   'new connections go through a new gate, also after a rollback',
+  'burrows see each other’s writes at once, and root and user may write',
+  'a volume mounted read-only cannot be changed in any way',
+  'contents survive every burrow, sleep, fork and rollback',
+  'a snapshot can be restored with other volumes',
+  'paths that overlap, leave the sandbox or hide needed files are refused',
+  'an open file whose mode changed, or that was replaced, is opened again by name',
+  'an open file that was deleted before the sleep keeps its content',
+  'a fork and its parent share a lock for reading',
+  'a lock by flock is given back at the wake, or the wake is refused',
 ])

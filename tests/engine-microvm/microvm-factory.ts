@@ -18,6 +18,8 @@ export interface MicrovmFactory extends EngineFactory {
   open(): Promise<MicrovmEngine>
   /** Kills a QEMU that waits for a sandbox. */
   killSpare(id: BurrowId): Promise<void>
+  /** Kills the processes that answer for its volumes. */
+  killVolumeServers(id: BurrowId): Promise<void>
   cleanUp(): Promise<void>
 }
 
@@ -76,7 +78,10 @@ export async function microvmFactory(): Promise<MicrovmFactory> {
       await killProcess(first.pid)
     },
     async killSpare(id: BurrowId) {
-      await killQemu(join(cgroupParents[0] ?? '', id))
+      await killMembers(join(cgroupParents[0] ?? '', id), 'qemu')
+    },
+    async killVolumeServers(id: BurrowId) {
+      await killMembers(join(cgroupParents[0] ?? '', id), 'dormouse-volume')
     },
     // No process of the host is the agent, and none of the guest can kill it; but the guest's kernel can.
     async killAgent(id: BurrowId) {
@@ -95,10 +100,10 @@ export async function microvmFactory(): Promise<MicrovmFactory> {
   }
 }
 
-async function killQemu(cgroup: string): Promise<void> {
+async function killMembers(cgroup: string, program: string): Promise<void> {
   for (const pid of (await readFile(join(cgroup, 'cgroup.procs'), 'utf8')).trim().split('\n')) {
     const name = await readFile(`/proc/${pid}/comm`, 'utf8')
-    if (name.startsWith('qemu')) sendSignal(Number(pid), 'SIGKILL')
+    if (name.startsWith(program)) sendSignal(Number(pid), 'SIGKILL')
   }
 }
 

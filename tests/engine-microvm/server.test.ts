@@ -60,12 +60,29 @@ describe.skipIf(missing !== undefined)(`a server with two engines${missing ? `: 
     await again.delete()
   })
 
+  test('sandboxes of both isolations share a volume, which is attached and detached meanwhile', async () => {
+    await core.services.volumes.create({ name: 'data' }, core.caller)
+    const volumes = [{ volume: 'data', path: '/data', readOnly: false }]
+    const [shared, own] = [await create({ volumes }), await create({ isolation: 'microvm', volumes })]
+    await runIn(core, own, 'f = open("/data/f", "w+"); n = f.write("from the machine"); f.flush()')
+    expect(await runIn(core, shared, 'print(open("/data/f").read())')).toBe('from the machine\n')
+    await own.standby({ tier: 'stored', cause: 'asked' })
+    await runIn(core, shared, 'n = open("/data/f", "a").write(", longer")')
+    expect(await runIn(core, own, 'print(f.seek(0), f.read())')).toBe('0 from the machine, longer\n')
+    await expect(core.services.volumes.delete('data', core.caller)).rejects.toMatchObject({ code: 'in_use' })
+    await own.update({ volumes: [] })
+    expect(await runIn(core, own, 'import os; print(os.listdir("/data"))')).toBe('[]\n')
+    await own.update({ volumes: [{ volume: 'data', path: '/elsewhere', readOnly: true }] })
+    expect(await runIn(core, own, 'print(os.listdir("/elsewhere"))')).toBe("['f']\n")
+    await own.delete()
+    await shared.delete()
+    await core.services.volumes.delete('data', core.caller)
+  })
+
   test.each([
-    ['a volume', { volumes: [{ volume: 'data', path: '/data', readOnly: false }] }],
     ['waking for timers', { wakeOnTimer: true }],
     ['a pause at the memory limit', { atMemoryLimit: 'pause' as const }],
   ])('%s is refused with a code, and nothing is created', async (_what, change) => {
-    await core.services.volumes.create({ name: 'data' }, core.caller).catch(() => {})
     const before = core.sandboxes.list({ limit: 100 }, core.caller)
     await expect(create({ isolation: 'microvm', ...change })).rejects.toMatchObject({
       code: 'isolation_unsupported',

@@ -2,6 +2,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Engine } from '@dormouse/engine'
 import { LinuxEngine } from '@dormouse/engine-linux'
+import { VolumeEngine } from '@dormouse/engine-linux/for-engines'
 import {
   type Caller,
   type CreateSandbox,
@@ -56,7 +57,9 @@ export async function testHost(openSecond?: (stateDir: string) => Promise<Engine
   await mkdir(dataDir)
   const open = async (change: Partial<ServerConfig> = {}): Promise<TestCore> => {
     const linux = await LinuxEngine.open({ dataDir: testDataDir, stateDir: factory.stateDir })
-    const engine = openSecond ? new EnginePair(linux, await openSecond(factory.stateDir)) : linux
+    const second = await openSecond?.(factory.stateDir)
+    if (second instanceof VolumeEngine) linux.shareVolumes(second)
+    const engine = second ? new EnginePair(linux, second) : linux
     const config = {
       ...loadConfig({ env: {}, dataDir }),
       minFreeMemoryBytes: 0,

@@ -76,7 +76,10 @@ async function adopt(
     if (!burrow.isFrozen)
       host.failures.report('adoption', error, { burrowId: record.id }, 'an adopted virtual machine is silent')
   })
-  if (!burrow.isFrozen) await greeted
+  if (!burrow.isFrozen) {
+    await greeted
+    burrow.connectVolumes()
+  }
   return burrow
 }
 

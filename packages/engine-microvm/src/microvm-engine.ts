@@ -27,7 +27,6 @@ import type {
   SnapshotOptions,
   StorageReport,
   StoredPart,
-  VolumeFiles,
 } from '@dormouse/engine'
 import { capabilitiesIn, ofIsolation } from '@dormouse/engine'
 import {
@@ -36,6 +35,9 @@ import {
   getTemplate,
   isolationOfTemplate,
   type ParentCgroup,
+  requireLocks,
+  requireVolumes,
+  VolumeEngine,
 } from '@dormouse/engine-linux/for-engines'
 import { adoptBurrows } from './adopt-burrows.ts'
 import { machineMemoryBytes } from './burrow/host-limits.ts'
@@ -57,7 +59,7 @@ interface MicrovmEngineParts {
 }
 
 /** Burrows that are virtual machines: QEMU with KVM where it works, and otherwise with emulation. */
-export class MicrovmEngine implements Engine {
+export class MicrovmEngine extends VolumeEngine implements Engine {
   readonly name = 'microvm'
   readonly isolations = ['microvm'] as const
   readonly endAddon = gateAddon
@@ -72,6 +74,7 @@ export class MicrovmEngine implements Engine {
   readonly #known = new WeakSet<MicrovmBurrow>()
 
   private constructor({ host, parent, options }: MicrovmEngineParts) {
+    super(host.layout.volumesDir)
     this.#host = host
     this.#parent = parent
     this.#options = options
@@ -82,7 +85,7 @@ export class MicrovmEngine implements Engine {
       adopt: true,
       limits: { memory: true, cpu: true, pids: true },
       network: host.hasNetwork,
-      volumes: false,
+      volumes: true,
       timers: false,
       snapshotFiles: false,
       images: false,
@@ -134,22 +137,22 @@ export class MicrovmEngine implements Engine {
       ofIsolation(this, input),
       'burrow',
     )
-    if (volumes.length > 0) throw withoutVolumes()
+    await Promise.all(volumes.map(({ volumeId }) => this.volumes.find(volumeId)))
     const tree = treeOf(await getTemplate(this.#options.dataDir, request.template))
-    return this.#create(tree, { sandboxId: request.sandboxId, user, env, limits, signal })
+    return this.#create(tree, { sandboxId: request.sandboxId, user, env, limits, volumes, signal })
   }
 
   async bootFiles(tree: FileTree, options: RestoreOptions): Promise<Burrow> {
-    if ((options.volumes ?? []).length > 0) throw withoutVolumes()
     const { sandboxId, signal } = options
-    const asked = { user: options.user, env: options.env, limits: options.limits }
-    const { user, env, limits } = parseInput(
+    const asked = { user: options.user, env: options.env, limits: options.limits, volumes: options.volumes }
+    const { user, env, limits, volumes } = parseInput(
       createSchema,
       { sandboxId, template: tree.template, ...withoutUndefined(asked) },
       'restore',
     )
+    requireVolumes(volumes, this.#host.layout.volumesDir)
     const image = options.image ?? tree.image
-    return this.#create({ ...tree, image }, { sandboxId, user, env, limits, signal })
+    return this.#create({ ...tree, image }, { sandboxId, user, env, limits, volumes, signal })
   }
 
   /** Restores the booted template of these files; boots it first if this is the first of its size. */
@@ -157,15 +160,17 @@ export class MicrovmEngine implements Engine {
     tree: FileTree,
     {
       limits,
+      volumes = [],
       signal,
       ...who
-    }: Pick<MakeBurrow, 'limits' | 'signal'> & Omit<Introduction, 'reason' | 'reseed'>,
+    }: Pick<MakeBurrow, 'limits' | 'volumes' | 'signal'> & Omit<Introduction, 'reason' | 'reseed'>,
   ): Promise<Burrow> {
     const boot = { tree, memoryBytes: machineMemoryBytes(limits.memoryBytes), preload: this.#preload(tree) }
     const { base, paths } = await this.#templates.get(boot)
     const introduction = { ...who, reason: 'create' as const, reseed: true }
-    const make = { base, source: paths, isBoot: false, limits, introduction, signal }
-    return this.#hold(await makeBurrow(this.#host, make))
+    const make = { base, source: paths, isBoot: false, limits, volumes, introduction, signal }
+    const made = async () => this.#hold(await makeBurrow(this.#host, make))
+    return this.whileMounting(volumes, made, signal)
   }
 
   /** Makes sure that sandboxes of a template start from a snapshot of it. */
@@ -181,7 +186,7 @@ export class MicrovmEngine implements Engine {
   async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<SavedBurrow> {
     const { kind = 'full', leave, limitRestore = (_id, restore) => restore() } = options
     const own = this.#own(burrow, options)
-    const saved = await saveBurrow(this.#host, own, options)
+    const saved = await this.whileMounting(own.record.volumes, () => saveBurrow(this.#host, own, options))
     const snapshot = describeSnapshot(saved.manifest)
     const { connections } = saved
     if (leave === 'gone') return { snapshot, connections }
@@ -196,33 +201,42 @@ export class MicrovmEngine implements Engine {
 
   async restore(snapshotId: SnapshotId, options: RestoreOptions): Promise<Burrow> {
     const { sandboxId, of, reason = 'resume', reseed = true, signal } = options
-    if ((options.volumes ?? []).length > 0) throw withoutVolumes()
     const manifest = await this.#store.getUsable(snapshotId, of)
-    const { user, env, limits } = parseInput(
+    const { user, env, limits, volumes } = parseInput(
       createSchema,
       {
         sandboxId,
         template: manifest.base.template,
         limits: { ...manifest.limits, ...options.limits },
+        volumes: options.volumes ?? describeSnapshot(manifest).volumes,
         ...(options.user && { user: options.user }),
         ...(options.env && { env: options.env }),
       },
       'restore',
     )
+    const { volumesDir } = this.#host.layout
+    requireVolumes(volumes, volumesDir)
+    await requireLocks({ locks: manifest.volumeLocks, mounts: volumes, volumesDir })
     const isBoot = manifest.kind === 'files'
     const image = options.image ?? manifest.base.image
     const introduction: Introduction = { sandboxId, reason, reseed, env, ...(isBoot && { user, image }) }
     const source = this.#host.layout.snapshot(snapshotId)
     const { connections } = options
     const make = { base: manifest.base, source, isBoot, parent: snapshotId, limits, introduction, signal }
-    return this.#hold(await makeBurrow(this.#host, { ...make, connections }))
+    const whole = { ...make, connections, volumes, hadVolumes: manifest.volumes }
+    const made = async () => this.#hold(await makeBurrow(this.#host, whole))
+    return this.whileMounting(volumes, made, signal)
   }
 
   async fork(burrow: Burrow, options: ForkOptions): Promise<ForkedBurrow> {
     checkChildren(options)
     const { limitRestore = (_id, restore) => restore(), onParent, signal, reseed = true } = options
     const own = this.#own(burrow)
-    const saved = await saveBurrow(this.#host, own, { leave: 'running', ...(signal && { signal }) })
+    const saved = await saveBurrow(this.#host, own, {
+      leave: 'running',
+      isForked: true,
+      ...(signal && { signal }),
+    })
     const { manifest, wasFrozen, connections } = saved
     const snapshot = describeSnapshot(manifest)
     const leave = wasFrozen ? 'frozen' : 'running'
@@ -240,10 +254,11 @@ export class MicrovmEngine implements Engine {
 
   async rollback(burrow: Burrow, snapshotId: SnapshotId): Promise<Burrow> {
     const own = this.#own(burrow)
-    const { sandboxId, limits } = own
+    const { sandboxId, limits, record } = own
     await this.#store.getUsable(snapshotId, sandboxId)
     await own.destroy()
-    return this.restore(snapshotId, { sandboxId, limits, reason: 'rollback' })
+    const volumes = record.volumes.map(({ volumeId, path, readOnly }) => ({ volumeId, path, readOnly }))
+    return this.restore(snapshotId, { sandboxId, limits, volumes, reason: 'rollback' })
   }
 
   listSnapshots({ except }: { except?: ReadonlySet<SnapshotId> } = {}): Promise<readonly Snapshot[]> {
@@ -271,30 +286,9 @@ export class MicrovmEngine implements Engine {
   /** Every snapshot is on disk when it exists. */
   async syncSnapshot(): Promise<void> {}
 
-  async createVolume(): Promise<never> {
-    throw withoutVolumes()
-  }
-
-  async limitVolumes(): Promise<ReadonlySet<VolumeId>> {
-    return new Set()
-  }
-
-  async cloneVolume(): Promise<never> {
-    throw withoutVolumes()
-  }
-
-  volumeFiles(): VolumeFiles {
-    throw withoutVolumes()
-  }
-
-  async deleteVolume(_volumeId: VolumeId): Promise<void> {}
-
-  async listVolumes(): Promise<readonly VolumeId[]> {
-    return []
-  }
-
-  async measureVolume(volumeId: VolumeId): Promise<Measurement> {
-    throw new DormouseError('not_found', `There is no volume ${volumeId}.`)
+  protected burrowsWith(volumeId: VolumeId): MicrovmBurrow[] {
+    const mounts = ({ record }: MicrovmBurrow) => record.volumes.some((mount) => mount.volumeId === volumeId)
+    return [...this.#burrows].filter(mounts)
   }
 
   storage(): Promise<StorageReport> {
@@ -381,10 +375,4 @@ export class MicrovmEngine implements Engine {
 /** Defaults of a schema apply to what is absent, not to what is undefined. */
 function withoutUndefined(fields: Readonly<Record<string, unknown>>): object {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
-}
-
-function withoutVolumes(): DormouseError {
-  return new DormouseError('isolation_unsupported', 'Sandboxes in virtual machines cannot mount volumes.', {
-    details: { field: 'volumes' },
-  })
 }

@@ -5,6 +5,7 @@ export const nativeDir = fileURLToPath(new URL('../native/', import.meta.url))
 export const guestInit = inBuild('dormouse-guest-init')
 export const jailProgram = inBuild('dormouse-jail')
 export const mappedRootProgram = inBuild('dormouse-mapped-root')
+export const volumeServerProgram = inBuild('dormouse-volume-server')
 export const pagesProgram = inBuild('dormouse-vm-pages')
 export const memoryLibrary = inBuild('libdormouse-vm-memory.so')
 

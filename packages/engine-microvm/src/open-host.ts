@@ -49,7 +49,13 @@ export async function openHost(
       'isolation_unavailable',
       `${qemu === undefined ? 'QEMU' : 'The kernel of the guests'} is not installed.`,
     )
-  for (const path of [layout.burrowsDir, layout.sparesDir, layout.snapshotsDir, layout.runDir])
+  for (const path of [
+    layout.burrowsDir,
+    layout.sparesDir,
+    layout.snapshotsDir,
+    layout.runDir,
+    layout.volumesDir,
+  ])
     await mkdir(path, { recursive: true, mode: 0o700 })
   for (const path of [layout.disksDir, layout.templatesDir])
     await mkdir(path, { recursive: true, mode: 0o711 })

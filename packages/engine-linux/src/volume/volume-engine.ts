@@ -16,9 +16,17 @@ export abstract class VolumeEngine implements EngineVolumes {
   protected readonly volumes: VolumeStore
   readonly #locks = new Map<VolumeId, ReadWriteLock>()
   readonly #changes = new VolumeChanges()
+  /** Another engine of this server, whose burrows mount the same volumes. */
+  #other: VolumeEngine | undefined
 
   protected constructor(volumesDir: string) {
     this.volumes = new VolumeStore(volumesDir)
+  }
+
+  /** From now on a volume of either engine is in use when a burrow of the other one mounts it. */
+  shareVolumes(other: VolumeEngine): void {
+    this.#other = other
+    other.#other = this
   }
 
   /** Burrows that mount it. */
@@ -35,7 +43,7 @@ export abstract class VolumeEngine implements EngineVolumes {
   }
 
   async deleteVolume(volumeId: VolumeId): Promise<void> {
-    const user = this.burrowsWith(volumeId)[0]?.sandboxId
+    const user = this.#allWith(volumeId)[0]?.sandboxId
     if (user !== undefined) throw new DormouseError('in_use', `The volume ${volumeId} is mounted in ${user}.`)
     await this.volumes.delete(volumeId)
     this.#locks.delete(volumeId)
@@ -53,8 +61,8 @@ export abstract class VolumeEngine implements EngineVolumes {
     const { from } = clone
     return cloneInto(this.volumes, {
       ...clone,
-      writers: () => this.burrowsWith(from).filter((burrow) => canWrite(burrow, from)),
-      whileUnused: (work) => this.#lockOf(from).write(work, clone.signal),
+      writers: () => this.#allWith(from).filter((burrow) => canWrite(burrow, from)),
+      whileUnused: (work) => this.#whileUnused(from, work, clone.signal),
       countChanges: () => this.#changes.count(from),
     })
   }
@@ -81,6 +89,16 @@ export abstract class VolumeEngine implements EngineVolumes {
     } finally {
       for (const lock of held) lock.release()
     }
+  }
+
+  #allWith(volumeId: VolumeId): readonly MountingBurrow[] {
+    return [...this.burrowsWith(volumeId), ...(this.#other?.burrowsWith(volumeId) ?? [])]
+  }
+
+  #whileUnused<Value>(id: VolumeId, work: () => Promise<Value>, signal?: AbortSignal): Promise<Value> {
+    const other = this.#other
+    if (other === undefined) return this.#lockOf(id).write(work, signal)
+    return this.#lockOf(id).write(() => other.#lockOf(id).write(work, signal), signal)
   }
 
   #lockOf(volumeId: VolumeId): ReadWriteLock {

@@ -4,7 +4,7 @@ import { z } from 'zod'
 /** The kernel makes each of these mounts, and every dump reads them. */
 const MOUNTS_MAX = 16
 
-const volumeMountSchema = z.strictObject({
+export const volumeMountSchema = z.strictObject({
   volumeId: z.custom<VolumeId>(
     (value) => typeof value === 'string' && isVolumeId(value),
     'is not a volume id',

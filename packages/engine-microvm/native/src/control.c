@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/random.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,7 @@
 #include <unistd.h>
 
 #include "gate.h"
+#include "guest-volume.h"
 #include "link.h"
 
 #define CGROUP "/sys/fs/cgroup/sandbox"
@@ -153,6 +156,18 @@ static int hang_up(const char *hex)
     return -1;
 }
 
+/* `volume NUMBER ro|rw PATH` and `no-volume NUMBER PATH`; the path is in hex. */
+static int change_volume(const char *text, bool mounts)
+{
+    char mode[3] = "rw", hex[2 * PATH_MAX + 1], path[PATH_MAX + 1] = {0};
+    int number;
+    if (mounts ? sscanf(text, "%d %2s %8192s", &number, mode, hex) != 3 : sscanf(text, "%d %8192s", &number, hex) != 2)
+        return errno = EINVAL, -1;
+    if (read_hex(hex, (unsigned char *)path, strlen(hex) / 2) == -1)
+        return -1;
+    return mounts ? mount_volume(number, strcmp(mode, "rw") != 0, path) : unmount_volume(number, path);
+}
+
 void answer_control(const char *command, size_t length)
 {
     static char text[FRAME_MAX_BYTES + 1];
@@ -172,6 +187,10 @@ void answer_control(const char *command, size_t length)
         answer_outcome(set_limits(text + 7));
     else if (strncmp(text, "hang-up ", 8) == 0)
         answer_outcome(hang_up(text + 8));
+    else if (strncmp(text, "volume ", 7) == 0)
+        answer_outcome(change_volume(text + 7, true));
+    else if (strncmp(text, "no-volume ", 10) == 0)
+        answer_outcome(change_volume(text + 10, false));
     else if (strcmp(text, "sync") == 0) {
         sync();
         answer("ok");

@@ -18,6 +18,7 @@
 
 #include "control.h"
 #include "guest-network.h"
+#include "guest-volume.h"
 #include "relay.h"
 
 #define PORT_NAME "dormouse"
@@ -199,6 +200,7 @@ int main(void)
     make_cgroup();
     int port = open_port();
     pid_t agent = start_agent();
+    volumes_belong_to(agent);
     relay(port, agent);
     sync();
     reboot(RB_AUTOBOOT);

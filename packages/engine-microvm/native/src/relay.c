@@ -15,9 +15,11 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "guest-volume.h"
 #include "link.h"
 
 #define AGENT_SOCKET "/.dormouse/run/agent.sock"
+#define FAMILY_VOLUME 1
 /* A host that connects is noticed by SIGIO; this is for the signal that was lost. */
 #define WITHOUT_HOST_MS 200
 
@@ -93,14 +95,21 @@ static int connect_port(uint16_t port, bool is_v6)
     return fd;
 }
 
-/* The payload is one byte for the family (0: the agent, 4, 6) and the port. */
+static int connect_target(unsigned char family, uint16_t port)
+{
+    if (family == 0)
+        return connect_agent();
+    return family == FAMILY_VOLUME ? connect_volume(port) : connect_port(port, family == 6);
+}
+
+/* The payload is one byte for the family (0: the agent, 1: a volume, 4, 6) and the port, or the number of the volume. */
 static void open_stream(uint16_t id, const unsigned char *payload, size_t length)
 {
     if (id >= STREAMS_MAX || length != 3)
         return;
     drop(id);
     uint16_t port = (uint16_t)(payload[1] << 8 | payload[2]);
-    int fd = payload[0] == 0 ? connect_agent() : connect_port(port, payload[0] == 6);
+    int fd = connect_target(payload[0], port);
     struct stream *stream = fd == -1 ? NULL : calloc(1, sizeof(*stream));
     if (stream)
         stream->pending = malloc(WINDOW_BYTES);
@@ -113,7 +122,7 @@ static void open_stream(uint16_t id, const unsigned char *payload, size_t length
     }
     stream->fd = fd;
     stream->credit = WINDOW_BYTES;
-    stream->is_connecting = payload[0] != 0;
+    stream->is_connecting = payload[0] != 0 && payload[0] != FAMILY_VOLUME;
     streams[id] = stream;
     if (!stream->is_connecting)
         link_send(FRAME_OPENED, id, NULL, 0);

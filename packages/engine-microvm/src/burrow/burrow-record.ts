@@ -9,7 +9,7 @@ import {
   type SnapshotId,
 } from '@dormouse/contracts'
 import { z } from 'zod'
-import { baseSchema } from '../storage/manifest.ts'
+import { baseSchema, mountedVolumesSchema } from '../storage/manifest.ts'
 
 const snapshotId = z.custom<SnapshotId>((value) => typeof value === 'string' && isSnapshotId(value))
 
@@ -22,6 +22,7 @@ const recordSchema = z.strictObject({
   uid: z.number().int(),
   parent: snapshotId.optional(),
   limits: burrowLimitsSchema,
+  volumes: mountedVolumesSchema.default([]),
   createdAt: z.iso.datetime(),
   /** QEMU as the host sees it; its pid may belong to another process later. */
   first: z.strictObject({ pid: z.number().int(), startTime: z.string() }).optional(),

@@ -3,8 +3,8 @@ import type { Machine } from '../storage/manifest.ts'
 
 /** What QEMU needs besides the guest's memory: its own code and data, and translated code under emulation. */
 const QEMU_BYTES = { kvm: 128 * 1024 ** 2, tcg: 1536 * 1024 ** 2 }
-/** Threads of QEMU: one per processor, and a pool for the disk. */
-const QEMU_THREADS = 96
+/** Threads of QEMU: one per processor, and a pool for the disk; and a process for each volume. */
+const QEMU_THREADS = 112
 /** What the kernel of a guest and its page tables need beside the sandbox's processes. */
 const GUEST_KERNEL_BYTES = 128 * 1024 ** 2
 const SMALLEST_BYTES = 512 * 1024 ** 2

@@ -29,6 +29,7 @@ import { AgentClient } from '@dormouse/guest'
 import type { MicrovmBurrowPaths } from '../host/microvm-layout.ts'
 import type { MicrovmHost } from '../microvm-host.ts'
 import { type MicrovmRecord, writeRecord } from './burrow-record.ts'
+import { BurrowVolumes } from './burrow-volumes.ts'
 import { connectToPort } from './connect-port.ts'
 import { guestMemoryBytes, hostLimits } from './host-limits.ts'
 import type { LaunchedQemu } from './launched-qemu.ts'
@@ -52,6 +53,7 @@ export class MicrovmBurrow implements Burrow {
   readonly #host: MicrovmHost
   readonly #qemu: LaunchedQemu
   readonly connections: BurrowConnections
+  readonly volumes: BurrowVolumes
   record: MicrovmRecord
   isFrozen = false
   #lastPids = 2
@@ -82,6 +84,7 @@ export class MicrovmBurrow implements Burrow {
     this.first = qemu.first
     const fields = { sandboxId: record.sandboxId, burrowId: record.id }
     this.connections = new BurrowConnections({ first: qemu.first, ends }, host.failures, fields)
+    this.volumes = new BurrowVolumes(paths, qemu.link, record.volumes)
     this.ended = new Promise((resolve) => {
       this.#end = (end) => {
         this.#hasEnded = true
@@ -208,6 +211,30 @@ export class MicrovmBurrow implements Burrow {
     await this.qmp.execute('cont')
     this.isFrozen = false
     this.guest.isHeld = false
+    this.connectVolumes()
+  }
+
+  /** In the background: a guest that does not answer must not prevent what its host does with it. */
+  connectVolumes(): void {
+    if (this.#isReleased || this.#hasEnded) return
+    this.volumes.connect().catch((error: unknown) => {
+      const fields = { sandboxId: this.sandboxId, burrowId: this.id }
+      this.#host.failures.report('resume', error, fields, 'volumes of a burrow were not connected')
+    })
+  }
+
+  /** Stops the guest, so that it changes no file of a volume, until `release`. */
+  async holdFiles(): Promise<{ release(): Promise<void> }> {
+    this.claimSaving()
+    try {
+      // What programs have changed in memory only, in mapped files.
+      if (!this.isFrozen) await this.link.control('sync').catch(() => {})
+      const held = await this.stopForSaving()
+      return { release: () => this.resumeAfterFailedSave(held) }
+    } catch (error) {
+      this.giveUpSaving()
+      throw error
+    }
   }
 
   /** The guest's card ends in the network namespace of its QEMU, where the gate listens. */
@@ -299,6 +326,7 @@ export class MicrovmBurrow implements Burrow {
   }
 
   #disconnect(): void {
+    this.volumes.disconnect()
     this.link.close()
     this.qmp.close()
   }

@@ -8,6 +8,8 @@ export class MicrovmLayout {
   /** Names the burrows that no sandbox has yet. */
   readonly sparesDir: string
   readonly snapshotsDir: string
+  /** The same as those of the engine for processes. */
+  readonly volumesDir: string
   /** QEMU's guest kernel, root disks and booted templates, shared by all state directories of a host. */
   readonly kernelDir: string
   readonly disksDir: string
@@ -21,6 +23,7 @@ export class MicrovmLayout {
     this.burrowsDir = join(stateDir, 'microvm', 'burrows')
     this.sparesDir = join(stateDir, 'microvm', 'spares')
     this.snapshotsDir = join(stateDir, 'microvm', 'snapshots')
+    this.volumesDir = join(stateDir, 'volumes')
     this.kernelDir = join(dataDir, 'microvm', 'kernel')
     this.disksDir = join(dataDir, 'microvm', 'disks')
     this.templatesDir = join(dataDir, 'microvm', 'templates')
@@ -92,6 +95,8 @@ export interface SavedPaths {
   readonly map: string
   readonly disks: string
   readonly memory: string
+  /** What the guest has open on volumes: a file for each. */
+  readonly volumes: string
 }
 
 export function savedPaths(dir: string): SavedPaths {
@@ -102,5 +107,6 @@ export function savedPaths(dir: string): SavedPaths {
     map: join(dir, 'memory.map'),
     disks: join(dir, 'disks'),
     memory: join(dir, 'memory'),
+    volumes: join(dir, 'volumes'),
   }
 }

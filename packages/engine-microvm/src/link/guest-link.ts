@@ -62,9 +62,10 @@ export class GuestLink {
     await this.#inTime(answered, timeoutMs, signal)
   }
 
-  /** Connects to the agent, or to a TCP port of the guest's loopback. */
-  async open(target: 'agent' | { readonly port: number }): Promise<LinkStream> {
+  /** Connects to the agent, to a volume that the guest has mounted, or to a TCP port of the guest's loopback. */
+  async open(target: 'agent' | { readonly port: number } | { readonly volume: number }): Promise<LinkStream> {
     if (target === 'agent') return this.#open(0, 0)
+    if ('volume' in target) return this.#open(1, target.volume)
     return this.#open(4, target.port).catch((error: unknown) => {
       if (this.#isClosed) throw error
       return this.#open(6, target.port)

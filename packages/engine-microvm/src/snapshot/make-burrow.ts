@@ -6,11 +6,13 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type BurrowLimits, DormouseError, type SandboxId, type SnapshotId } from '@dormouse/contracts'
-import type { ParkedConnections, ProgramSettings } from '@dormouse/engine'
+import type { ParkedConnections, ProgramSettings, VolumeMount } from '@dormouse/engine'
 import { BurrowEnds, RUNTIME_PYTHON, withoutBytes } from '@dormouse/engine-linux/for-engines'
 import { type MicrovmRecord, writeRecord } from '../burrow/burrow-record.ts'
+import { startVolumeServer, stateName } from '../burrow/burrow-volumes.ts'
 import { type HeldQemu, holdQemu, openDisks, showFiles } from '../burrow/hold-qemu.ts'
 import { MicrovmBurrow, refuseLimits } from '../burrow/microvm-burrow.ts'
+import { type MountPlan, mountVolumes, planMounts } from '../burrow/mount-volumes.ts'
 import { removeBurrow } from '../burrow/remove-burrow.ts'
 import { sparesOf } from '../burrow/spare-pool.ts'
 import type { MicrovmBurrowPaths, SavedPaths } from '../host/microvm-layout.ts'
@@ -18,7 +20,7 @@ import type { MicrovmHost } from '../microvm-host.ts'
 import { connectWhenMade } from '../qemu/connect-socket.ts'
 import { JAIL } from '../qemu/qemu-arguments.ts'
 import type { QmpClient } from '../qemu/qmp-client.ts'
-import type { Base } from '../storage/manifest.ts'
+import type { Base, MountedVolume } from '../storage/manifest.ts'
 
 /** Emulated, on a machine with other work. With KVM a boot takes a second or two. */
 const BOOT_TIMEOUT_MS = 600_000
@@ -47,6 +49,9 @@ export interface MakeBurrow {
   readonly limits: BurrowLimits
   readonly introduction: Introduction
   readonly leave?: 'running' | 'frozen'
+  readonly volumes?: readonly VolumeMount[] | undefined
+  /** Those that its memory has mounted, and whose open files are in `source`. */
+  readonly hadVolumes?: readonly MountedVolume[] | undefined
   /** Those of its connections to the outside that continue. */
   readonly connections?: ParkedConnections | undefined
   readonly signal?: AbortSignal | undefined
@@ -64,9 +69,10 @@ export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<M
   const qemu = await (isBoot ? holdQemu(host, hold) : sparesOf(host).take(hold)).catch((error: unknown) => {
     throw reasonOf(error, signal)
   })
+  const plan = planMounts(isBoot ? [] : (make.hadVolumes ?? []), make.volumes ?? [])
   let ends: BurrowEnds | undefined
   try {
-    const record = recordOf(make, qemu)
+    const record = recordOf(make, qemu, plan)
     await writeRecord(qemu.paths.record, record)
     await prepareFiles(qemu.paths, record, make)
     await showFiles(host, qemu, { base: record.base, limits, hasMemory: !isBoot })
@@ -77,10 +83,11 @@ export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<M
       await loadDevices(qemu, loading, make.source.state)
     // Before the guest runs: a connection whose other end is missing when the guest sends would be reset.
     ends = await makeEnds(host, record, make.connections)
+    await startVolumes(host, qemu, plan, make.source)
     await qemu.qmp.execute('cont')
     await qemu.link.greet(isBoot ? BOOT_TIMEOUT_MS : undefined, signal)
     const burrow = new MicrovmBurrow(host, qemu.paths, record, qemu, ends)
-    await introduce(burrow, make, ends)
+    await introduce(burrow, make, { ends, plan })
     await ends?.start()
     signal?.throwIfAborted()
     await burrow.publish()
@@ -103,6 +110,7 @@ function reasonOf(error: unknown, signal?: AbortSignal): unknown {
 function recordOf(
   { base, isBoot, parent, limits, introduction }: MakeBurrow,
   { paths, uid, first }: HeldQemu,
+  { mounts }: MountPlan,
 ): MicrovmRecord {
   return {
     formatVersion: 1,
@@ -113,6 +121,7 @@ function recordOf(
     first,
     ...(parent && { parent }),
     limits,
+    volumes: [...mounts],
     createdAt: new Date().toISOString(),
     state: 'starting',
   }
@@ -181,6 +190,21 @@ export async function waitForMigration(qmp: QmpClient): Promise<void> {
   }
 }
 
+/** Before the guest runs: a lock that another sandbox has by now prevents the wake, and the sandbox stays asleep. */
+async function startVolumes(
+  host: MicrovmHost,
+  { paths, cgroup }: HeldQemu,
+  { mounts, kept }: MountPlan,
+  source: SavedPaths | undefined,
+): Promise<void> {
+  for (const mount of mounts) {
+    const { number } = mount
+    const saved = kept.has(number) && source ? join(source.volumes, stateName(number)) : undefined
+    const state = saved !== undefined && existsSync(saved) ? saved : undefined
+    await startVolumeServer(host, paths, { cgroup, mount, state })
+  }
+}
+
 /** From now on QEMU can replace none of the sockets that this process connects to. */
 async function takeSockets(paths: MicrovmBurrowPaths): Promise<void> {
   await chown(paths.run, 0, 0)
@@ -205,7 +229,7 @@ async function makeEnds(
 async function introduce(
   burrow: MicrovmBurrow,
   { introduction, limits, isBoot }: MakeBurrow,
-  ends?: BurrowEnds,
+  { ends, plan }: { readonly ends: BurrowEnds | undefined; readonly plan: MountPlan },
 ): Promise<void> {
   const { sandboxId, reason, reseed, image } = introduction
   // What the caller asks for comes before what the image says.
@@ -220,6 +244,8 @@ async function introduce(
     guest.control(`hang-up ${ends === undefined ? '' : withoutBytes(ends.records).toString('hex')}`),
     burrow.applyLimits(limits),
   ])
+  await mountVolumes(guest, plan)
+  await burrow.volumes.connect()
   const identity = { sandboxId, ...(user && { user }), ...(env && { env }) }
   if (isBoot) await burrow.guest.configure({ ...identity, ...(image && { cwd: image.cwd }) })
   else await burrow.guest.wake({ ...identity, reason, reseed })

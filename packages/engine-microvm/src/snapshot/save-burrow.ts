@@ -21,7 +21,12 @@ export interface SavedMicrovm {
 export async function saveBurrow(
   host: MicrovmHost,
   burrow: MicrovmBurrow,
-  { kind = 'full', leave, signal }: Pick<SnapshotOptions, 'kind' | 'leave' | 'signal'>,
+  {
+    kind = 'full',
+    leave,
+    signal,
+    isForked,
+  }: Pick<SnapshotOptions, 'kind' | 'leave' | 'signal'> & { readonly isForked?: boolean },
 ): Promise<SavedMicrovm> {
   signal?.throwIfAborted()
   burrow.claimSaving({ mayHaveEnded: kind === 'files' })
@@ -35,7 +40,7 @@ export async function saveBurrow(
     // The guest stands still, so its ends of these connections are in the snapshot as they are now.
     if (kind === 'full') connections = (await burrow.connections.park()).map(sendUnacknowledgedAgain)
     const target = host.layout.snapshot(id).dir
-    manifest = await writeSnapshot(burrow, { id, kind, target, endsAfter, signal })
+    manifest = await writeSnapshot(burrow, { id, kind, target, endsAfter, isForked, signal })
   } catch (error) {
     await rm(burrow.paths.saving, { force: true })
     await burrow.resumeAfterFailedSave({ wasFrozen })
@@ -72,12 +77,19 @@ export function continueSaved(
   leave: 'running' | 'frozen',
   how: { reason: 'resume' | 'fork'; reseed: boolean } = { reason: 'resume', reseed: false },
 ): Promise<MicrovmBurrow> {
-  const { id, sandboxId, base, limits } = manifest
+  const { id, sandboxId, base, limits, volumes } = manifest
   const introduction = { sandboxId, ...how }
   const source = host.layout.snapshot(id)
   return makeBurrow(host, {
     ...{ base, source, isBoot: false, parent: id, limits, introduction, leave, connections },
+    ...mountAgain(volumes),
   })
+}
+
+/** Every snapshot continues with the volumes that it had, unless others are asked for. */
+function mountAgain(volumes: Manifest['volumes']) {
+  const mounts = volumes.map(({ volumeId, path, readOnly }) => ({ volumeId, path, readOnly }))
+  return { volumes: mounts, hadVolumes: volumes }
 }
 
 /** One burrow for each id, all or none. */
@@ -86,13 +98,14 @@ export async function makeChildren(
   manifest: Manifest,
   { sandboxIds, limitRestore = (_id, restore) => restore(), reseed = true, signal }: ForkOptions,
 ): Promise<MicrovmBurrow[]> {
-  const { id, base, limits } = manifest
+  const { id, base, limits, volumes } = manifest
   const outcomes = await Promise.allSettled(
     sandboxIds.map((sandboxId) =>
       limitRestore(sandboxId, () =>
         makeBurrow(host, {
           ...{ base, source: host.layout.snapshot(id), isBoot: false, parent: id, limits, signal },
           introduction: { sandboxId, reason: 'fork', reseed },
+          ...mountAgain(volumes),
         }),
       ),
     ),

@@ -125,8 +125,9 @@ export class MicrovmSnapshotStore {
 
 export function describeSnapshot(manifest: Manifest): Snapshot {
   const { id, sandboxId, kind, parent, base, createdAt, limits, bytes } = manifest
+  const volumes = manifest.volumes.map(({ volumeId, path, readOnly }) => ({ volumeId, path, readOnly }))
   return {
-    ...{ id, sandboxId, kind, limits, bytes, volumes: [] },
+    ...{ id, sandboxId, kind, limits, bytes, volumes },
     ...(parent && { parent }),
     template: base.template,
     createdAt: new Date(createdAt),

@@ -16,7 +16,14 @@ import { createServer } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { DormouseError, newLayerId, type SandboxId, type SnapshotId } from '@dormouse/contracts'
-import { hashFile, runCommand, syncDirectory, writeDurably } from '@dormouse/engine-linux/for-engines'
+import {
+  hashFile,
+  runCommand,
+  syncDirectory,
+  type VolumeLock,
+  writeDurably,
+} from '@dormouse/engine-linux/for-engines'
+import { stateName } from '../burrow/burrow-volumes.ts'
 import type { MicrovmBurrow } from '../burrow/microvm-burrow.ts'
 import { type SavedPaths, savedPaths } from '../host/microvm-layout.ts'
 import { pagesProgram } from '../native-programs.ts'
@@ -34,6 +41,8 @@ export interface TakeSnapshot {
   readonly target: string
   /** Whether the burrow's own disk can be taken away from it: it ends afterwards. */
   readonly endsAfter: boolean
+  /** A fork: parent and children cannot all have a lock for writing. */
+  readonly isForked?: boolean | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -49,8 +58,9 @@ export async function writeSnapshot(burrow: MicrovmBurrow, take: TakeSnapshot): 
     await mkdir(work.memory)
     const sums: Record<string, string> = {}
     const base = await saveParts(burrow, take, { work, sums })
+    const volumeLocks = take.kind === 'full' ? await saveVolumes(burrow, take, { work, sums }) : []
     take.signal?.throwIfAborted()
-    const manifest = await describe(burrow, take, { base, work, sums })
+    const manifest = await describe(burrow, take, { base, volumeLocks, work, sums })
     await writeDurably(work.manifest, `${JSON.stringify(manifest, undefined, 2)}\n`)
     for (const path of [work.disks, work.memory, work.dir]) await syncDirectory(path)
     take.signal?.throwIfAborted()
@@ -85,6 +95,28 @@ async function saveParts(burrow: MicrovmBurrow, take: TakeSnapshot, to: Work): P
   sums[`disks/${disk}`] = await hashFile(join(work.disks, disk))
   await linkExisting(burrow.paths.disks, work.disks, base.disks)
   return { ...base, disks: [...base.disks, disk], memory }
+}
+
+/** What the guest knows of its volumes and has open there. Returns the locks that its programs hold. */
+async function saveVolumes(
+  burrow: MicrovmBurrow,
+  { isForked }: TakeSnapshot,
+  { work, sums }: Work,
+): Promise<VolumeLock[]> {
+  const locks = await burrow.volumes.save(work.volumes)
+  const lock = locks.find(({ type }) => type === 'WRITE')
+  if (isForked === true && lock !== undefined) {
+    const reason = `a process holds a lock for writing on ${lock.path}, on a volume, which only one sandbox can have`
+    throw new DormouseError('snapshot_refused', `The sandbox cannot be saved: ${reason}.`, {
+      details: { reason, path: lock.path },
+    })
+  }
+  for (const { number } of burrow.record.volumes) {
+    const name = `volumes/${stateName(number)}`
+    if (existsSync(join(work.dir, name))) sums[name] = await hashFile(join(work.dir, name))
+  }
+  if (burrow.record.volumes.length > 0) await syncDirectory(work.volumes)
+  return locks
 }
 
 /** The devices without the memory. QEMU connects to a socket of this process. */
@@ -169,9 +201,9 @@ async function saveDisk(from: string, to: string, endsAfter: boolean): Promise<v
 async function describe(
   burrow: MicrovmBurrow,
   { id, kind }: TakeSnapshot,
-  { base, work, sums }: Work & { base: Base },
+  { base, volumeLocks, work, sums }: Work & { base: Base; volumeLocks: VolumeLock[] },
 ): Promise<Manifest> {
-  const { parent, limits } = burrow.record
+  const { parent, limits, volumes } = burrow.record
   const sizes = await Promise.all(
     Object.keys(sums).map(async (name) => ({ name, bytes: (await stat(join(work.dir, name))).blocks * 512 })),
   )
@@ -188,6 +220,8 @@ async function describe(
     createdAt: new Date().toISOString(),
     limits,
     base,
+    volumes,
+    volumeLocks,
     sums,
     bytes: { images: sum(false), memory: sum(true) },
   }

@@ -7,7 +7,11 @@ import {
   type SandboxId,
   type SnapshotId,
 } from '@dormouse/contracts'
-import { programSettingsSchema } from '@dormouse/engine-linux/for-engines'
+import {
+  programSettingsSchema,
+  volumeLockSchema,
+  volumeMountSchema,
+} from '@dormouse/engine-linux/for-engines'
 import { z } from 'zod'
 
 export const MANIFEST_FORMAT_VERSION = 1
@@ -42,6 +46,11 @@ export const baseSchema = z.strictObject({
   memory: z.array(z.string().regex(/^[\w.-]+$/)),
 })
 
+/** A volume that the guest has mounted, by the number that its PID 1 has for it. */
+export const mountedVolumesSchema = z.array(volumeMountSchema.extend({ number: z.number().int().min(0) }))
+
+export type MountedVolume = z.output<typeof mountedVolumesSchema>[number]
+
 /** What a burrow was made from. */
 export type Base = z.output<typeof baseSchema>
 
@@ -56,6 +65,10 @@ const manifestSchema = z.strictObject({
   createdAt: z.iso.datetime(),
   limits: burrowLimitsSchema,
   base: baseSchema,
+  /** Their content is not part of it. */
+  volumes: mountedVolumesSchema.default([]),
+  /** Locks that processes of the guest held on files there. */
+  volumeLocks: z.array(volumeLockSchema).default([]),
   /** Checksums of the files that this snapshot added, by path below its directory. */
   sums: z.record(z.string(), z.string()),
   bytes: z.strictObject({ images: z.number(), memory: z.number() }),

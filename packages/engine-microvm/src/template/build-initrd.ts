@@ -20,6 +20,7 @@ const MODULES = [
   'net/ipv4/inet_diag.ko',
   'net/ipv4/tcp_diag.ko',
   'fs/overlayfs/overlay.ko',
+  'fs/fuse/fuse.ko',
 ]
 const DIRECTORY = 0o040755
 const FILE = 0o100644

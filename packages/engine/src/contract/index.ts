@@ -1,4 +1,4 @@
-import { beforeEach, describe, test } from 'vitest'
+import { beforeEach, describe } from 'vitest'
 import { describeAdopt } from './adopt.ts'
 import { describeBadInput } from './bad-input.ts'
 import { describeBash } from './bash.ts'
@@ -75,8 +75,6 @@ export const CONTRACT_PARTS = Object.keys(PARTS) as ContractPart[]
 export interface ContractSelection {
   /** Topics of the part to run, such as `lifecycle`; all by default. */
   readonly topics?: readonly string[]
-  /** Topics that an engine leaves out, with the reason. */
-  readonly without?: Readonly<Record<string, string>>
   /** Returns why an engine leaves out the test of this name, or undefined. */
   readonly skip?: (test: string) => string | undefined
 }
@@ -86,7 +84,7 @@ export function describeEngineContract(
   name: string,
   part: ContractPart,
   factory: EngineFactory,
-  { topics, without = {}, skip }: ContractSelection = {},
+  { topics, skip }: ContractSelection = {},
 ): void {
   describe(`engine contract: ${name}: ${part}`, () => {
     beforeEach((context) => {
@@ -96,9 +94,7 @@ export function describeEngineContract(
     for (const describePart of PARTS[part]) {
       const topic = describePart.name.replace(/^describe./, (beginning) => beginning.at(-1)!.toLowerCase())
       if (topics !== undefined && !topics.includes(topic)) continue
-      // Skip: the engine says why.
-      if (topic in without) test.skip(`${topic}: ${without[topic]}`, () => {})
-      else describePart(factory)
+      describePart(factory)
     }
   })
 }

@@ -107,8 +107,9 @@ for m in (a, b, c, d): m[10_000] = 65`
       const meanwhile =
         'import os; os.truncate("/data/a", 100); os.remove("/data/b"); os.remove("/data/d"); open("/data/c", "r+b").write(b"9")'
       const woken = await sleepWhile(sleeper, neighbour, meanwhile)
-      expect(await printed(woken, 'print(a[10_000], b[10_000], c[10_000], c[0], d[10_000], len(a))')).toBe(
-        '65 65 65 57 0 20000',
+      // What was written to the deleted one may be gone with it.
+      expect(await printed(woken, 'print(a[10_000], b[10_000], c[10_000], c[0], d[10_000], len(a))')).toMatch(
+        /^65 65 65 57 (0|65) 20000$/,
       )
     })
 

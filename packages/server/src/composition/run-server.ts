@@ -72,6 +72,7 @@ export async function runServer({ config, signal, toolsDir, ...listeners }: RunS
   })
   const microvm = await openMicrovm({ config, templatesDir, log })
   await using _microvm = microvm
+  if (microvm !== undefined) linux.shareVolumes(microvm)
   const engine = microvm === undefined ? linux : new EnginePair(linux, microvm)
   const builder = linuxBuilder(linux, templatesDir)
   await using core = await openServer({ config, engine, builder, reserve, log })
