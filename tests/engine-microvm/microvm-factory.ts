@@ -77,12 +77,8 @@ export async function microvmFactory(): Promise<MicrovmFactory> {
       }
       await killProcess(first.pid)
     },
-    async killSpare(id: BurrowId) {
-      await killMembers(join(cgroupParents[0] ?? '', id), 'qemu')
-    },
-    async killVolumeServers(id: BurrowId) {
-      await killMembers(join(cgroupParents[0] ?? '', id), 'dormouse-volume')
-    },
+    killSpare: (id) => killMembers(join(cgroupParents[0] ?? '', id), 'qemu'),
+    killVolumeServers: (id) => killMembers(join(cgroupParents[0] ?? '', id), 'dormouse-volume'),
     // No process of the host is the agent, and none of the guest can kill it; but the guest's kernel can.
     async killAgent(id: BurrowId) {
       const shell = 'echo 1000 > /proc/1/oom_score_adj; echo f > /proc/sysrq-trigger'
