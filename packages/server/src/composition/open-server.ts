@@ -104,14 +104,10 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   if (cluster !== undefined) deps.listeners.push(cluster.member.listener)
   cluster?.member.start()
   const shared = cluster && (await openShared({ options, stores, opened, cluster, ssh, ...above }, closing))
-  if (shared !== undefined) {
-    work.join(shared)
-    deployments.join(shared.services)
-  }
+  if (shared !== undefined) work.join(shared)
   await templates.open()
   await volumes.open()
-  await deployments.open()
-  shared?.services.start(deployments)
+  await startDeployments(deployments, shared)
   runs.removeOrphans()
   runs.startQueued()
   await work.start()
@@ -144,6 +140,16 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
     },
     [Symbol.asyncDispose]: () => closing[Symbol.asyncDispose](),
   }
+}
+
+/** Services of other hosts may come when those of this one are open. */
+async function startDeployments(
+  deployments: DeploymentService,
+  shared: SharedServices | undefined,
+): Promise<void> {
+  if (shared !== undefined) deployments.join(shared.services)
+  await deployments.open()
+  shared?.services.start(deployments)
 }
 
 /** Only a host of a cluster loads this. */
