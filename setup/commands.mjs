@@ -76,7 +76,7 @@ async function cluster(context) {
 /** @type {SetupCommand['run']} */
 async function test(context) {
   const { repoDir, dataDir, signal, args, isJson } = context
-  await runSteps([...allSteps(repoDir), ...TEST_STEPS], context)
+  await runSteps([...allSteps(repoDir), ...TEST_STEPS, ...MICROVM_STEPS], context)
   const env = { ...process.env, DORMOUSE_DATA: dataDir }
   let status = 0
   // The tests run even when the linter fails, so that one run shows every problem.
