@@ -21,7 +21,7 @@ import type { Page } from '../store/page.ts'
 import { type DeployServices, deploy } from './deploy.ts'
 import type { DeployData, DeployEvent } from './deploy-event.ts'
 import type { Deployments, ServiceView } from './deployments.ts'
-import { ifThere } from './if-there.ts'
+import { dropOldVersions, dropVersion } from './drop-versions.ts'
 import { type Lease, LiveService } from './live-service.ts'
 import { matchPolicy } from './match-policy.ts'
 import { type ReplicaDefaults, replicaRequest } from './replica-request.ts'
@@ -147,7 +147,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
       .then(() => this.#tell('deploy.ready', service, version.version))
       .catch((error: unknown) => this.#fail(service, version, error))
       .finally(() => this.#deploying.delete(id))
-      .then(() => this.#dropOld(service))
+      .then(() => dropOldVersions(this.#options, service))
     this.#deploying.set(id, { stop, done })
     return viewService(service)
   }
@@ -296,7 +296,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     service.stop()
     for (const replica of service.replicas) await service.remove(replica)
     for (const { sandboxId } of rows.replicas(service.row.id)) await this.#deleteSandbox(sandboxId)
-    for (const version of service.versions) await this.#dropVersion(service, version)
+    for (const version of service.versions) await dropVersion(this.#options, service, version)
     await this.#ownership?.release(service.row)
     service.log.clear()
     rows.delete(service.row.id)
@@ -309,31 +309,6 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     } catch (error) {
       if (!hasErrorCode(error, 'not_found')) throw error
     }
-  }
-
-  /** Removes versions that are too old for a rollback. A failure costs disk space until the next deployment. */
-  async #dropOld(service: LiveService): Promise<void> {
-    const { row, versions } = service
-    const old = versions.filter(({ version }) => version !== row.current).slice(row.settings.keepVersions)
-    for (const version of old)
-      await this.#dropVersion(service, version).catch((err: unknown) =>
-        this.#options.log.warn(
-          { service: row.id, version: version.version, err },
-          'an old version is still there',
-        ),
-      )
-  }
-
-  async #dropVersion(service: LiveService, version: VersionRow): Promise<void> {
-    const { sandboxes, templates } = this.#options
-    const caller = { keyId: service.row.owner, isAdmin: false }
-    for (const replica of service.replicas)
-      if (replica.version === version.version) await service.remove(replica)
-    if (version.ready !== undefined)
-      await ifThere(sandboxes.deleteSnapshot(version.ready.snapshotId, caller), 'not_found')
-    if (version.builtTemplate !== undefined)
-      await ifThere(templates.delete(version.builtTemplate, caller), 'template_not_found')
-    service.forgetVersion(version)
   }
 
   async #sweep(): Promise<void> {
