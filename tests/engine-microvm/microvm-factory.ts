@@ -65,12 +65,7 @@ export async function microvmFactory(): Promise<MicrovmFactory> {
     keepsUnsynced: false,
     open,
     dispose,
-    async traces() {
-      const places = [layout.burrowsDir, layout.runDir, ...cgroupParents]
-      const found = await Promise.all(places.map((place) => burrowEntries(layout, place)))
-      const mountinfo = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n')
-      return [...found.flat(), ...mountinfo.filter((line) => line.includes(layout.runDir))]
-    },
+    traces: () => findTraces(layout, cgroupParents),
     async killBurrow(id: BurrowId) {
       const { first } = JSON.parse(await readFile(layout.burrow(id).record, 'utf8')) as {
         first: { pid: number }
@@ -94,6 +89,14 @@ export async function microvmFactory(): Promise<MicrovmFactory> {
       for (const parent of cgroupParents) await rmdir(parent).catch(() => {})
     },
   }
+}
+
+/** What burrows have left on the host. */
+async function findTraces(layout: MicrovmLayout, cgroupParents: readonly string[]): Promise<string[]> {
+  const places = [layout.burrowsDir, layout.runDir, ...cgroupParents]
+  const found = await Promise.all(places.map((place) => burrowEntries(layout, place)))
+  const mountinfo = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n')
+  return [...found.flat(), ...mountinfo.filter((line) => line.includes(layout.runDir))]
 }
 
 async function killMembers(cgroup: string, program: string): Promise<void> {

@@ -92,9 +92,9 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
   const above = openAbove(options, { stores, opened }, closing)
   const { runs, templates, feed, ...others } = above
   const defaults = openDefaults(config, ceilings)
-  const deployments = closing.use(
-    openDeployments({ stores, sandboxes, templates, uploads: others.uploads, feed, log, ...defaults }),
-  )
+  const { uploads } = others
+  const deploying = { stores, sandboxes, templates, uploads, feed, log, ...defaults }
+  const deployments = closing.use(openDeployments(deploying))
   const work = openJobs({ config, stores, opened, runs, feed, deployments }, closing)
   const ports = openPorts(config, stores, access)
   const ssh = new SshService({ rows: stores.sshKeys, access, now: stores.clock.wallMs })
@@ -128,9 +128,8 @@ async function assemble(options: OpenServer, closing: Closing): Promise<ServerCo
       ...defaults,
     },
     buildBuiltIns: (signal) => {
-      const { catalog, now } = { catalog: stores.templates, now: stores.clock.wallMs }
-      const builtIns = new BuiltInTemplates({ catalog, now, service: templates })
-      return buildBuiltIns({ templates: builtIns, ...options.builder, signal, log })
+      const catalogs = { catalog: stores.templates, now: stores.clock.wallMs, service: templates }
+      return buildBuiltIns({ templates: new BuiltInTemplates(catalogs), ...options.builder, signal, log })
     },
     sleep: async (timeoutMs) => {
       work.stop()
