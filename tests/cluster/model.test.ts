@@ -146,10 +146,7 @@ test(`no acknowledged state is lost and no sandbox runs twice (seed ${SEED})`, {
     await untilUp()
     for (const known of model.all) {
       if (known.isDeleted) await model.requireGone(hosts[0].server, known)
-      else {
-        const value = () => model.increment(hosts[0].server, known)
-        await expect.poll(value, { timeout: 60_000, interval: 500 }).toBeDefined()
-      }
+      else await model.requireThere(hosts[0].server, known)
     }
     await model.requireNoOverlap()
   } finally {

@@ -16,6 +16,8 @@ export interface Known {
   durable: number
   /** Its deletion was acknowledged. */
   isDeleted: boolean
+  /** A deletion was asked for. Without an answer it may have happened. */
+  mayBeDeleted: boolean
 }
 
 type Options = Parameters<ServerProcess['call']>[1]
@@ -52,7 +54,7 @@ export class Model {
   async create(host: ServerProcess): Promise<Known | undefined> {
     const made = await this.ask(host, '/v1/sandboxes', { json: {} })
     if (made === undefined) return undefined
-    const known = { id: made.id as string, durable: -1, isDeleted: false }
+    const known = { id: made.id as string, durable: -1, isDeleted: false, mayBeDeleted: false }
     const code = `${this.#cluster.beatCode(known.id)}\nn = 0`
     const begun = await this.ask(host, `/v1/sandboxes/${known.id}/run`, { json: { code } })
     if (begun?.exitCode !== 0) return undefined
@@ -90,10 +92,20 @@ export class Model {
   }
 
   async delete(host: ServerProcess, known: Known): Promise<void> {
+    known.mayBeDeleted = true
     const isDeleted = await this.ask(host, `/v1/sandboxes/${known.id}`, { method: 'DELETE' })
     if (isDeleted === undefined) return
     known.isDeleted = true
     this.counts.deletions += 1
+  }
+
+  /** It still works, unless a deletion without an answer has happened. */
+  async requireThere(host: ServerProcess, known: Known): Promise<void> {
+    const works = async () => {
+      if ((await this.increment(host, known)) !== undefined) return true
+      return known.mayBeDeleted && this.lastFailure.includes(`${known.id}/run: 404`)
+    }
+    await expect.poll(works, { timeout: 60_000, interval: 500 }).toBe(true)
   }
 
   /** An acknowledged deletion is not undone. */
