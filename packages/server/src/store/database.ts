@@ -119,9 +119,6 @@ class SqliteDatabase implements Database {
   readonly #late: WalSync
   readonly #threadLock: ThreadLock | undefined
   readonly #makeRoom: (() => void) | undefined
-  /** Prepared: `exec` would parse them for every transaction. */
-  readonly #begin: () => unknown
-  readonly #commit: () => unknown
   #depth = 0
 
   constructor(
@@ -143,11 +140,6 @@ class SqliteDatabase implements Database {
     this.#late = late
     this.#threadLock = threadLock
     this.#makeRoom = makeRoom
-    // IMMEDIATE: a transaction that reads first and then writes cannot be refused in its middle.
-    const begin = connection.prepare('BEGIN IMMEDIATE')
-    const commit = connection.prepare('COMMIT')
-    this.#begin = () => begin.run()
-    this.#commit = () => commit.run()
   }
 
   prepare<Params extends SqlParams, Row>(sql: string): Statement<Params, Row> {
@@ -159,12 +151,8 @@ class SqliteDatabase implements Database {
   }
 
   exec(sql: string): void {
-    this.#coded(() => this.#connection.exec(sql))
-  }
-
-  #coded(work: () => unknown): void {
     try {
-      work()
+      this.#connection.exec(sql)
     } catch (error) {
       throw toCodedError(error, this.#name)
     }
@@ -187,15 +175,14 @@ class SqliteDatabase implements Database {
   #transaction<Value>(work: () => Value extends PromiseLike<unknown> ? never : Value): Value {
     const point = this.#depth === 0 ? undefined : `nested_${this.#depth}`
     if (point === undefined) this.#makeRoom?.()
-    if (point === undefined) this.#coded(this.#begin)
-    else this.exec(`SAVEPOINT ${point}`)
+    // IMMEDIATE: a transaction that reads first and then writes cannot be refused in its middle.
+    this.exec(point === undefined ? 'BEGIN IMMEDIATE' : `SAVEPOINT ${point}`)
     this.#depth++
     try {
       const value = work()
       if (types.isPromise(value))
         throw new TypeError('A transaction cannot wait: its work must be synchronous')
-      if (point === undefined) this.#coded(this.#commit)
-      else this.exec(`RELEASE ${point}`)
+      this.exec(point === undefined ? 'COMMIT' : `RELEASE ${point}`)
       return value
     } catch (error) {
       // A full disk or an I/O error may already have rolled back the transaction.
