@@ -1,11 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { join, relative } from 'node:path'
+import { relative } from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { DURATIONS } from './setup/test-durations.mjs'
-import { testDataDir } from './tests/test-data-dir.ts'
-import { TEST_ISOLATION } from './tests/test-isolation.ts'
+import { CHOSEN_FILES, FROM_INSIDE, IS_IN_MACHINES } from './tests/engine-microvm/files-from-inside.ts'
 
 // Tests run on the TypeScript sources of every package, so a test run never sees a stale build.
 // Not `import`: Node would be told of it too, and give CommonJS packages the wrong half of others.
@@ -33,15 +32,6 @@ const ALONE = [
 
 /** They count objects or bytes of their own process, so no other file may have left any there. */
 const MEASURE_THEMSELVES = ['tests/server/memory.test.ts', 'tests/fuzz/*.test.ts']
-
-/** Attacks and traffic from inside a sandbox. */
-const FROM_INSIDE = ['tests/isolation/*.test.ts', 'tests/network/*.test.ts']
-/** The option to run all of them in virtual machines, and only there. See tests/engine-microvm/README.md. */
-const IS_IN_MACHINES = TEST_ISOLATION === 'microvm'
-/** Otherwise machines run some tests of these, where set-up has installed what machines need. */
-const CHOSEN_FILES = existsSync(join(testDataDir, 'microvm', 'kernel'))
-  ? ['tests/isolation/{files,network,processes}.test.ts', 'tests/network/{break-out,life}.test.ts']
-  : []
 
 /** Starts the files that took longest first: a long one that starts last would keep one processor busy alone. */
 class LongestFirst extends BaseSequencer {

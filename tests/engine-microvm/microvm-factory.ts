@@ -61,7 +61,6 @@ export async function microvmFactory(): Promise<MicrovmFactory> {
   return {
     stateDir,
     layout,
-    // What the guest's kernel has not written to its disk yet is gone.
     keepsUnsynced: false,
     open,
     dispose,
