@@ -21,7 +21,7 @@ export interface Collected {
 const PERIODS_KEPT = 3
 
 /**
- * Removes objects that no root leads to. An object that is named by nobody now can only be named later by a writer that
+ * Removes objects that no root leads to. An object without a name now can only be named later by a writer that
  * has seen it in its own period, and those stay. Two collections may run at once.
  */
 export async function collectDepot(depot: Depot, lists: DepotLists): Promise<Collected> {

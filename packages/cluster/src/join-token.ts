@@ -5,7 +5,7 @@ import { compareAndDelete, read } from './compare-and-set.ts'
 import { type ClusterAddress, type ClusterConnection, openNats } from './connect-cluster.ts'
 
 const BUCKET = 'dormouse-joins'
-/** A token that nobody has used by then is worthless. */
+/** A token that was not used by then is worthless. */
 export const JOIN_TOKEN_MS = 3_600_000
 const SECRET_BYTES = 32
 const NONCE_BYTES = 12

@@ -18,7 +18,7 @@ const SUDO = '#!/bin/sh\\nexec %s -I -S /.dormouse/guest/dormouse_sudo.py "$@"\\
 const makeSudo = (python: string) =>
   `mkdir -p /usr/local/bin && printf '${SUDO}' ${python} > /usr/local/bin/sudo && chmod 755 /usr/local/bin/sudo`
 
-/** Adds the user `user`, who may use `sudo` without a password and whom code runs as. */
+/** Adds the user `user`: code runs as this user, who may use `sudo` without a password. */
 const COMMANDS = [
   'id user >/dev/null 2>&1 || useradd --create-home --shell /bin/bash --uid 1000 --user-group user',
   makeSudo('/usr/bin/python3'),

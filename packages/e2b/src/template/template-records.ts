@@ -25,7 +25,7 @@ export interface BuildRecord {
   readonly error?: string | undefined
   /** For each step that runs in a sandbox: the step of the client, counted from 1; 0 is the base. */
   readonly steps?: readonly number[] | undefined
-  /** The user that the last step left, whom builds on this one start with. */
+  /** The user of the last step. Builds on this template start with it. */
   readonly user?: string | undefined
 }
 

@@ -105,7 +105,7 @@ describe('requests of every kind pass', () => {
     const asked = world.open({ method: 'POST', headers: { host: NAME, 'content-length': body.length } })
     asked.end(body)
     const [answer] = (await once(asked, 'response')) as [IncomingMessage]
-    // Nobody reads: what the server echoes stays where it is.
+    // The client does not read, so the echo stays in buffers.
     await sleep(300)
     expect((await bodyOf(answer)).equals(body)).toBe(true)
   })

@@ -73,7 +73,7 @@ export class ArrivingFile {
     await this.#mark(chunk, THERE)
   }
 
-  /** The chunk cannot be had any more: whoever waits for it gets an error. */
+  /** The chunk cannot be fetched any more: readers that wait for it get an error. */
   async lose(chunk: number): Promise<void> {
     await this.#mark(chunk, LOST)
   }

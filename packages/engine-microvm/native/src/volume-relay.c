@@ -56,7 +56,7 @@ static uint16_t free_slot(void)
 static void take_request(int fuse)
 {
     ssize_t length = read(fuse, request, sizeof(request));
-    /* Unmounted: nobody can ask any more. */
+    /* Unmounted: no request comes any more. */
     if (length == -1 && errno == ENODEV)
         _exit(0);
     struct fuse_in_header *header = (void *)request;

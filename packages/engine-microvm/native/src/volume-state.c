@@ -67,7 +67,7 @@ static void copy_out(int fd, uint64_t size, FILE *out)
 }
 
 /*
- * Whether its pages may be in use as code: a program or library that nobody inside writes to. With another file in its
+ * Whether its pages may be in use as code: a program or library without writers inside. With another file in its
  * place the processes that run it would crash.
  */
 static bool is_program(const struct node *node)

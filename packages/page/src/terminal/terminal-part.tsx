@@ -56,7 +56,7 @@ async function openShell(box: HTMLElement, sandbox: PartProps['sandbox'], leave:
   let pty: Pty | undefined
   leave.addEventListener('abort', () => {
     terminal.close()
-    // The page was left: nobody sees this shell again.
+    // The page was left, and with it the only view of this shell.
     void pty?.kill('SIGHUP').catch(() => {})
     pty?.disconnect()
   })

@@ -58,7 +58,7 @@ export class DepotUpkeep implements Disposable {
   /** Directories whose marks of deletions go after a while. */
   readonly marked: Pick<Directory<unknown>, 'forgetRemoved'>[] = []
 
-  /** Removes what nobody refers to from the depot, and old marks from the directory. */
+  /** Removes objects without references from the depot, and old marks from the directory. */
   async collect(): Promise<Collected> {
     const { depot, directory } = this.#options
     const roots = async () => {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProcessEvent } from '@dormouse/contracts'
 import type { Guest } from '@dormouse/engine'
 
-/** What the log takes of one replica. The server does not read more; the agent drops what nobody reads. */
+/** What the log takes of one replica. The server reads no more; the agent drops the rest. */
 const BYTES_PER_SECOND = 1_000_000
 const LINE_MAX_CHARACTERS = 4_000
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.

@@ -193,7 +193,7 @@ export class LiveService {
     }
   }
 
-  /** Creates the sandbox of a replica. Its row comes first, so that no sandbox is left that nobody knows. */
+  /** Creates the sandbox of a replica. Its row comes first, so that a crash leaves no sandbox without one. */
   async addReplica(version: VersionRow, ready: ReadyState | undefined): Promise<Replica> {
     const { rows, sandboxes, requestOf, nowMs } = this.#options
     if (this.#isStopped) throw unavailable(`"${this.#row.name}" is being deleted, or the server ends.`)

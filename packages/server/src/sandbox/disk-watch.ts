@@ -85,7 +85,7 @@ export class DiskWatch implements Disposable {
     }
   }
 
-  /** The kernel counts bytes written by processes. Reading that is cheap, and shows whom to measure first. */
+  /** The kernel counts bytes written by processes. Reading that is cheap, and shows which sandbox to measure first. */
   async #readRate(sandbox: Sandbox): Promise<void> {
     const burrow = runningBurrow(sandbox)
     if (burrow === undefined) return
