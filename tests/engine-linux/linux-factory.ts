@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { BurrowId } from '@dormouse/contracts'
 import type { EngineFactory } from '@dormouse/engine/contract'
 import { LinuxEngine } from '@dormouse/engine-linux'
+import { removeTree } from '@dormouse/engine-linux/for-engines'
 import { findHierarchies } from '../../packages/engine-linux/src/cgroup/find-hierarchies.ts'
 import { Layout } from '../../packages/engine-linux/src/host/layout.ts'
 import { killProcess } from '../kill-process.ts'
@@ -67,7 +68,8 @@ export async function linuxFactory(): Promise<LinuxFactory> {
     },
     async cleanUp() {
       await dispose()
-      await rm(stateDir, { recursive: true, force: true })
+      // A test may have left paths that are longer than a path may be.
+      await removeTree(stateDir)
       await rm(layout.runDir, { recursive: true, force: true })
       for (const parent of cgroupParents) await rmdir(parent).catch(() => {})
     },
