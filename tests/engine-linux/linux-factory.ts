@@ -8,6 +8,7 @@ import { LinuxEngine } from '@dormouse/engine-linux'
 import { removeTree } from '@dormouse/engine-linux/for-engines'
 import { findHierarchies } from '../../packages/engine-linux/src/cgroup/find-hierarchies.ts'
 import { Layout } from '../../packages/engine-linux/src/host/layout.ts'
+import { removeMachines } from '../engine-microvm/remove-machines.ts'
 import { killProcess } from '../kill-process.ts'
 import { sendSignal } from '../send-signal.ts'
 import { testDataDir } from '../test-data-dir.ts'
@@ -68,6 +69,7 @@ export async function linuxFactory(): Promise<LinuxFactory> {
     },
     async cleanUp() {
       await dispose()
+      await removeMachines(stateDir, mounts)
       // A test may have left paths that are longer than a path may be.
       await removeTree(stateDir)
       await rm(layout.runDir, { recursive: true, force: true })

@@ -20,13 +20,6 @@ describe.skipIf(missing !== undefined)(`a server with two engines${missing ? `: 
   afterAll(async () => {
     await core[Symbol.asyncDispose]()
     await host.cleanUp()
-    const engine = await MicrovmEngine.open({
-      dataDir: testDataDir,
-      stateDir: host.factory.stateDir,
-      preload: [],
-    })
-    for (const burrow of (await engine.adoptBurrows()).burrows) await burrow.destroy()
-    await engine[Symbol.asyncDispose]()
   })
 
   const create = async (change: Parameters<typeof wanted>[0] = {}) =>
