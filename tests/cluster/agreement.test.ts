@@ -34,6 +34,13 @@ async function connect(hostId: string) {
   return connection
 }
 
+/** As when the one NATS server is gone that kept the places of the watches. Their clients hear nothing of it. */
+async function loseWatches(bucket: string): Promise<void> {
+  const { manager } = await connect('loser')
+  for await (const { name } of manager.consumers.list(`KV_dormouse-${bucket}`))
+    await manager.consumers.delete(`KV_dormouse-${bucket}`, name)
+}
+
 /** Clocks that run faster or slower than those of this machine. The wall clock is years away. */
 function clockAt(speed: number): DeadlineClock {
   const beganMs = performance.now()
@@ -138,6 +145,19 @@ describe('a lease', () => {
     expect(await hosts.end('skewed', lease.epoch)).toBe(true)
   })
 
+  test('keeps its host alive for others when NATS has lost what their watch relied on', async () => {
+    const { lease } = await takeLease('heard')
+    const { hosts: bucket } = await connect('watcher-4')
+    using hosts = await Hosts.open({ hosts: bucket, leaseMs: LEASE_MS, id: 'watcher-4' })
+    await expect.poll(() => hosts.stateOf('heard')).toBe('alive')
+    const renewals = () => hosts.find('heard')?.renewals ?? 0
+    await loseWatches('hosts')
+    const before = renewals()
+    await expect.poll(renewals, { timeout: 2 * LEASE_MS }).toBeGreaterThan(before + 1)
+    expect(hosts.stateOf('heard')).toBe('alive')
+    await lease.leave()
+  })
+
   test('is refused to a copy of a data directory whose original is alive', async () => {
     const { lease } = await takeLease('copied')
     await expect(takeLease('copied', { instance: 'elsewhere' })).rejects.toMatchObject({ code: 'conflict' })
@@ -174,6 +194,15 @@ describe('the directory', () => {
     if (replaced === undefined) throw new Error('it was not replaced')
     expect(await first.stands(claimed)).toBe(false)
     expect(await second.stands(replaced)).toBe(true)
+  })
+
+  test('catches up when NATS has lost what its watch relied on', async () => {
+    using first = await Directory.open({ bucket: (await connect('l-1')).directory, key })
+    using second = await Directory.open({ bucket: (await connect('l-2')).directory, key })
+    await loseWatches('directory')
+    await first.add('sb-lost', entry('one'))
+    await second.catchUp()
+    expect(second.find('sb-lost')?.entry.host).toBe('one')
   })
 
   test('cannot be read with another key', async () => {

@@ -12,6 +12,10 @@ export interface HostsOptions {
   readonly clock?: DeadlineClock
 }
 
+const CHECKS_PER_LEASE = 8
+/** The part of a lease time without any renewal after which something is wrong with the watch. */
+const SILENCE = 0.5
+
 /** `lost`: its lease may be ended, or has been. */
 export type HostState = 'alive' | 'lost' | 'left'
 
@@ -27,23 +31,31 @@ export class Hosts implements Disposable {
   readonly #options: HostsOptions
   readonly #clock: DeadlineClock
   readonly #seen = new Map<string, Seen>()
+  readonly #checks: NodeJS.Timeout
   #watch: WatchedBucket | undefined
+  #heardMs: number
 
   private constructor(options: HostsOptions) {
     this.#options = options
     this.#clock = options.clock ?? hostDeadlineClock
+    this.#heardMs = this.#clock.monotonicMs()
+    this.#checks = setInterval(() => this.#requireHeard(), options.leaseMs / CHECKS_PER_LEASE).unref()
   }
 
   static async open(options: HostsOptions): Promise<Hosts> {
     const hosts = new Hosts(options)
     hosts.#watch = await watchBucket(options.hosts, {
-      put: (key, { value, revision }) => hosts.#see(key, value, revision),
+      put: (key, { value, revision }) => {
+        hosts.#heardMs = hosts.#clock.monotonicMs()
+        hosts.#see(key, value, revision)
+      },
       removed: (key) => hosts.#seen.delete(key),
     })
     return hosts
   }
 
   [Symbol.dispose](): void {
+    clearInterval(this.#checks)
     this.#watch?.[Symbol.dispose]()
   }
 
@@ -87,6 +99,14 @@ export class Hosts implements Disposable {
     if (next === undefined) return false
     this.#see(id, Buffer.from(value), next)
     return true
+  }
+
+  /** Every host hears its own renewals, too: after a longer silence the watch begins again. */
+  #requireHeard(): void {
+    const now = this.#clock.monotonicMs()
+    if (now - this.#heardMs < this.#options.leaseMs * SILENCE) return
+    this.#heardMs = now
+    void this.#watch?.renew().catch(() => {})
   }
 
   #see(id: string, value: Uint8Array, revision: number): void {
