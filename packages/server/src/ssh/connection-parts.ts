@@ -24,6 +24,8 @@ export interface SshParts {
 export interface SshCluster {
   /** The other host that has the sandbox, for one of these callers. */
   find(ref: string, callers: readonly AuthenticatedKey[]): RelayTarget | undefined
+  /** Sandboxes of other hosts whose id or name begins like this. */
+  beginningWith(ref: string, caller: AuthenticatedKey): readonly { id: string; name?: string | undefined }[]
   /** The key that a host of the cluster connects for. */
   verify(token: string): AuthenticatedKey | undefined
 }

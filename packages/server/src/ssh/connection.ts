@@ -199,7 +199,9 @@ export class SshConnection {
 
   /** Searches the sandboxes of all API keys that registered this public key. */
   #findSandbox(): SandboxHandle {
-    const { sandbox, caller } = findSandbox(this.#parts.sandboxes, this.#ref, this.#callers)
+    const { sandboxes, cluster } = this.#parts
+    const elsewhere = cluster && ((ref: string, by: AuthenticatedKey) => cluster.beginningWith(ref, by))
+    const { sandbox, caller } = findSandbox(sandboxes, this.#ref, this.#callers, elsewhere)
     this.#parts.access.checkRate(caller)
     return sandbox
   }
