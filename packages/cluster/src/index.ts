@@ -14,7 +14,7 @@ export {
   type Replica,
 } from './directory.ts'
 export { type ClusterEvent, EventLog } from './event-log.ts'
-export type { HostDescription, HostRecord } from './host-record.ts'
+export { encodeHost, type HostDescription, type HostRecord } from './host-record.ts'
 export { type HostState, Hosts } from './hosts.ts'
 export { JetStreamStore } from './jetstream-store.ts'
 export { type JobMessage, JobStream } from './job-stream.ts'
