@@ -54,7 +54,10 @@ export class Hosts implements Disposable {
     this.#heardMs = this.#clock.monotonicMs()
     this.#openedMs = this.#heardMs
     this.#signed = new SignedHosts(options)
-    this.#looks = setInterval(() => void this.#requireSigned().catch(() => {}), options.lookMs ?? LOOK_MS).unref()
+    this.#looks = setInterval(
+      () => void this.#requireSigned().catch(() => {}),
+      options.lookMs ?? LOOK_MS,
+    ).unref()
     this.#checks = setInterval(() => this.#requireHeard(), options.leaseMs / CHECKS_PER_LEASE).unref()
   }
 
