@@ -2,7 +2,7 @@ import { Dormouse, Sandbox } from 'dormouse'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { ServerProcess } from '../server/server-process.ts'
 import { SshClient } from '../ssh/ssh-client.ts'
-import { TestCluster } from './test-cluster.ts'
+import { LEASE_MS, TestCluster } from './test-cluster.ts'
 
 let cluster: TestCluster
 let one: ServerProcess
@@ -257,7 +257,20 @@ describe('a cluster shares', () => {
   })
 
   it('changes that a host made while it was gone from the others, after its restart', async () => {
+    await one.ok('/v1/sandboxes', { json: { name: 'left' } })
+    await one.ok('/v1/sandboxes/left/run', { json: { code: 'open("/tmp/kept", "w").write("of a lost host")' } })
+    await one.ok('/v1/sandboxes/left/standby', { json: { tier: 'stored', durability: 'cluster' } })
     await one.kill()
+    // Over SSH, too, the next host takes over what a lost one had.
+    const client = await SshClient.open(two)
+    try {
+      const identity = await client.addKey('desktop', { key })
+      const read = async () => (await client.ssh(identity, ['left@127.0.0.1', 'cat /tmp/kept'])).stdout.toString()
+      await expect.poll(read, { timeout: 10 * LEASE_MS, interval: 500 }).toBe('of a lost host')
+    } finally {
+      await client.close()
+    }
+    await two.call('/v1/sandboxes/left', { method: 'DELETE', key })
     await two.ok('/v1/secrets', { json: { name: 'LATER', value: 'some-value', domains: ['a.example'] }, key })
     await two.ok('/v1/webhooks/hook', { method: 'DELETE', key })
     await one.begin()

@@ -47,6 +47,17 @@ export class SshElsewhere implements SshCluster {
     return this.#targetOf(first.located, first.caller)
   }
 
+  async bring(ref: string, callers: readonly AuthenticatedKey[]): Promise<void> {
+    const { cluster, sandboxes } = this.#options
+    for (const caller of callers) {
+      if (sandboxes.find(ref) !== undefined || sandboxes.findNamed(ref, caller.keyId) !== undefined) return
+      const located = this.#locate(ref, caller)
+      if (located === undefined || cluster.isAlive(located.entry.host)) continue
+      await cluster.locate(located.id, { owner: undefined, isFresh: false })
+      return
+    }
+  }
+
   beginningWith(ref: string, caller: AuthenticatedKey): { id: string; name?: string | undefined }[] {
     return this.#beginning(ref, caller).map(({ id, entry: { name } }) => ({ id, name }))
   }
