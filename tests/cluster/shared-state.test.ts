@@ -258,14 +258,17 @@ describe('a cluster shares', () => {
 
   it('changes that a host made while it was gone from the others, after its restart', async () => {
     await one.ok('/v1/sandboxes', { json: { name: 'left' } })
-    await one.ok('/v1/sandboxes/left/run', { json: { code: 'open("/tmp/kept", "w").write("of a lost host")' } })
+    await one.ok('/v1/sandboxes/left/run', {
+      json: { code: 'open("/tmp/kept", "w").write("of a lost host")' },
+    })
     await one.ok('/v1/sandboxes/left/standby', { json: { tier: 'stored', durability: 'cluster' } })
     await one.kill()
     // Over SSH, too, the next host takes over what a lost one had.
     const client = await SshClient.open(two)
     try {
       const identity = await client.addKey('desktop', { key })
-      const read = async () => (await client.ssh(identity, ['left@127.0.0.1', 'cat /tmp/kept'])).stdout.toString()
+      const read = async () =>
+        (await client.ssh(identity, ['left@127.0.0.1', 'cat /tmp/kept'])).stdout.toString()
       await expect.poll(read, { timeout: 10 * LEASE_MS, interval: 500 }).toBe('of a lost host')
     } finally {
       await client.close()
