@@ -11,10 +11,11 @@ import { ClusterKey, connectCluster, Directory } from '@dormouse/cluster'
 import { newSandboxId } from '@dormouse/contracts'
 import { Layout } from '../packages/engine-linux/dist/host/layout.js'
 import { measureDepot } from './cluster/depot.mjs'
+import { describeCluster } from './cluster/describe.mjs'
 import { measureHop } from './cluster/hop.mjs'
 import { measureJobs } from './cluster/jobs.mjs'
 import { measureFileWakes, measureWakes } from './cluster/wakes.mjs'
-import { measure, ms, report, table, verdict } from './measure.mjs'
+import { measure, report } from './measure.mjs'
 import { clientOf } from './server/client.mjs'
 import { startServer } from './server/start-server.mjs'
 import { readOptions, removeState } from './workbench.mjs'
@@ -55,7 +56,12 @@ try {
   const jobs = await measureJobs(one, { count: TASKS, atOnce: 2 * HOSTS })
   const hop = await measureHop(one, two, REQUESTS)
   const result = { depot, wakes, files, jobs, hop, list: await measureLists(two) }
-  await report({ name: 'cluster', options, result, text: describe(result) })
+  await report({
+    name: 'cluster',
+    options,
+    result,
+    text: describeCluster(result, { hosts: HOSTS, sandboxes: SANDBOXES }),
+  })
   for (const client of clients) client.close()
 } finally {
   for (const { child } of hosts) {
@@ -110,83 +116,6 @@ async function measureLists(client) {
   await client.remove(sample.id)
   await connection[Symbol.asyncDispose]()
   return result
-}
-
-function describe({ depot, wakes, files, jobs, hop, list }) {
-  const line = (title, { times, p50, p99 }, goal) => [
-    title,
-    times,
-    ms(p50),
-    ms(p99),
-    verdict(p50, goal, 'ms'),
-  ]
-  const percent = (part) => `${(100 * part).toFixed(1)} %`
-  const hops = (kind, title) => [
-    line(`${title}, to the host of the sandbox`, hop[kind].direct),
-    line('… to another host', hop[kind].passedOn),
-    [
-      '… what the hop adds',
-      '',
-      hop[kind].addedP50Ms.toFixed(3),
-      '',
-      verdict(hop[kind].addedP50Ms, { atMost: 0.5 }, 'ms'),
-    ],
-  ]
-  return [
-    table(
-      [`sandbox with ${wakes.megabytes} MB of memory`, 'times', 'p50 ms', 'p99 ms', 'goal'],
-      [
-        line('stored wake on its own host', wakes.local),
-        line('wake on another host, until the first result', wakes.elsewhere),
-        [
-          'compared with its own host',
-          '',
-          `${wakes.ratio.toFixed(1)} ×`,
-          '',
-          verdict(wakes.ratio, { atMost: 10 }, '×'),
-        ],
-        [
-          ...['of its memory has moved by then, at most', '', percent(wakes.movedPart), ''],
-          verdict(wakes.movedPart * 100, { atMost: 10 }, '%'),
-        ],
-      ],
-    ),
-    table(
-      [`sandbox with ${files.megabytes} MB in ${files.count} files`, 'times', 'p50 ms', 'p99 ms'],
-      [
-        line('stored wake on its own host', files.local).slice(0, 4),
-        line('wake on another host, until the first result', files.elsewhere).slice(0, 4),
-      ],
-    ),
-    table(
-      ['depot in JetStream', 'MB/s', 'goal'],
-      [
-        ['object store alone', depot.bare.toFixed(0), ''],
-        ['upload', depot.upload.toFixed(0), ''],
-        [
-          'upload compared with the store',
-          percent(depot.part),
-          verdict(depot.part * 100, { atLeast: 50 }, '%'),
-        ],
-        ['download', depot.download.toFixed(0), ''],
-      ],
-    ),
-    table(
-      [`job of ${jobs.count} tasks of \`x * x\`, ${HOSTS} hosts, ${jobs.atOnce} at once`, 'tasks/s'],
-      [
-        ['a sandbox for each task', jobs.task.toFixed(1)],
-        ['workers', jobs.worker.toFixed(1)],
-      ],
-    ),
-    table(
-      ['request', 'times', 'p50 ms', 'p99 ms', 'goal'],
-      [...hops('get', 'view of a sandbox'), ...hops('run', '`print(1)`')],
-    ),
-    table(
-      [`list of ${SANDBOXES} sandboxes`, 'times', 'p50 ms', 'p99 ms', 'goal'],
-      Object.entries(list).map(([title, numbers]) => line(title, numbers, { atMost: 100 })),
-    ),
-  ].join('\n\n')
 }
 
 async function freePort() {
