@@ -83,7 +83,8 @@ class Services:
         has begun. A version that cannot serve raises `setup_failed`, and the version before keeps serving.
         """
         if dir is not None:
-            context = self._templates.upload(pack_context(dir))
+            with pack_context(dir) as archive:
+                context = self._templates.upload(archive)
             if dockerfile is None and image is None and template is None:
                 dockerfile = _read_dockerfile(dir)
         body = given(

@@ -38,7 +38,9 @@ export async function imageOf(call: Call, image: string): Promise<string> {
   const found = await stat(image).catch(notAnImage(image))
   if (found.isDirectory()) await stat(join(image, 'oci-layout')).catch(notAnImage(image))
   const { client, signal } = call
-  const archive = found.isDirectory() ? await packContext(image) : createReadStream(image)
+  const archive = found.isDirectory()
+    ? await packContext(image, { followsLinks: true })
+    : createReadStream(image)
   const upload = client.templates.upload(archive, { signal })
   const { id } = await call.withProgress(`Uploading ${image}`, upload)
   return `upload:${id}`
