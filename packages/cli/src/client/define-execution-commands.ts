@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import { createOptions } from './create-flags.ts'
 import { bytesFlag, collectValues, durationFlag, pairsFlag } from './flags.ts'
-import { LANGUAGE_CHOICES, languageFlag } from './language.ts'
+import { languageOption } from './language.ts'
 import type { Define } from './program.ts'
 
 const context = () =>
@@ -10,9 +10,7 @@ const context = () =>
     'the context to run in; it is made if it does not exist (default: default, or the one of the language)',
   )
 const language = (what: string, byDefault: string) =>
-  new Option('-l, --language <language>', `${what}: ${LANGUAGE_CHOICES} (default: ${byDefault})`).argParser(
-    languageFlag,
-  )
+  languageOption('-l, --language <language>', what, byDefault)
 const user = () => new Option('-u, --user <name>', 'the user inside the sandbox')
 const cwd = () => new Option('-w, --cwd <path>', 'the working directory')
 const env = () =>

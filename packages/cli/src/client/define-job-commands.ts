@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander'
 import { bytesFlag, collectValues, durationFlag, numberFlag, pairsFlag, quietOption } from './flags.ts'
+import { languageOption } from './language.ts'
 import type { Define } from './program.ts'
 
 /** Commands about jobs: code or a command over many inputs. */
@@ -77,9 +78,7 @@ function runOptions(): Option[] {
       '--input <json>',
       'one input, any number of times; text that is no JSON is a string',
     ).argParser(collectValues),
-    new Option('--language <language>', 'the language of the code').choices([
-      ...['python', 'bash', 'javascript', 'typescript'],
-    ]),
+    languageOption('--language <language>', 'the language of the code'),
     new Option('--variable <name>', 'the variable that has the input (default: item)'),
     new Option('--template <name>', 'run tasks in new sandboxes of this template'),
     new Option('--snapshot <snapshot>', 'run tasks in new sandboxes from this snapshot'),
