@@ -15,6 +15,7 @@ import {
 } from './image-config.ts'
 import type { KnownLayer } from './layer-index.ts'
 import { openPullNetwork } from './pull-network.ts'
+import { reportProgress } from './report-progress.ts'
 import { PULL_UID, type RunSkopeo, runSkopeo } from './skopeo.ts'
 import { watchBlobs } from './watch-blobs.ts'
 
@@ -64,7 +65,9 @@ export async function pullImage(pull: PullImage): Promise<PulledImage> {
     // An index of an earlier attempt could name another image.
     await rm(join(layout, 'index.json'), { force: true })
     const options = ['--retry-times', RETRIES, '--dest-oci-accept-uncompressed-layers']
-    using _watch = watchLayers(pull, layout, found?.missing ?? new Set())
+    const layers = found?.missing ?? new Map<string, number>()
+    using _watch = watchLayers(pull, layout, layers)
+    using _progress = layers.size > 0 ? reportProgress({ layout, layers, onLine }) : undefined
     const from = found?.reference ?? copied
     await skopeo(['copy', ...options, from, `oci:${layout}:${NAME_IN_LAYOUT}`], onLine)
     return await readLayout(layout)
@@ -96,7 +99,7 @@ async function copyIn(path: string | undefined, to: string): Promise<string | un
 function watchLayers(
   { onLayer }: Pick<PullImage, 'onLayer'>,
   layout: string,
-  missing: ReadonlySet<string>,
+  missing: ReadonlyMap<string, number>,
 ): Disposable {
   return watchBlobs(join(layout, 'blobs/sha256'), (digest) => {
     if (missing.has(digest)) onLayer(digest, blobPath(layout, digest))
@@ -108,7 +111,7 @@ async function findImage(
   { source, findLayer }: PullImage,
   layout: string,
   skopeo: (args: readonly string[]) => Promise<string>,
-): Promise<{ reference: string; missing: ReadonlySet<string> }> {
+): Promise<{ reference: string; missing: ReadonlyMap<string, number> }> {
   let reference = source.reference
   let text = await skopeo(['inspect', '--raw', reference])
   const list = imageListSchema.safeParse(parseJson(text))
@@ -118,10 +121,10 @@ async function findImage(
     text = await skopeo(['inspect', '--raw', reference])
   }
   const { layers } = parseAs(imageManifestSchema, parseJson(text), 'manifest')
-  const missing = new Set<string>()
+  const missing = new Map<string, number>()
   for (const { digest, size } of layers) {
     if ((await findLayer(digest)) === undefined) {
-      missing.add(digest)
+      missing.set(digest, size)
       continue
     }
     // skopeo compares only the size of a blob that it finds.
