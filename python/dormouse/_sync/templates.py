@@ -144,7 +144,7 @@ class Templates:
         return decode(TemplateMaterials, answer)
 
     def wait(self, name: str, *, timeout: Optional[float] = None, on_log: Any = None) -> Template:
-        """Waits until it is ready. A failed build raises `setup_failed` with the end of its log in `details`.
+        """Waits until it is ready. A failed build raises `setup_failed`, with `logTail` and `failedStep` in `details`.
 
         Raises `timed_out` after `timeout` seconds; the build continues.
         """
@@ -157,11 +157,14 @@ class Templates:
             if template.state == "ready":
                 return template
             if template.state == "failed":
+                hint = 'The end of its log is in `details["logTail"]`.'
+                if template.failed_step is not None:
+                    hint += " `templates.debug` starts a sandbox before the step."
                 raise error_of(
                     "setup_failed",
                     f"The template {name} could not be built: {template.error or ''}",
-                    hint='The end of its log is in `details["logTail"]`.',
-                    details={"logTail": template.log_tail},
+                    hint=hint,
+                    details={"logTail": template.log_tail, "failedStep": template.failed_step},
                 )
             if seconds > 0 and time.monotonic() > end:
                 raise timed_out(seconds)
