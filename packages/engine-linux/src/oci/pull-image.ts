@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { chown, mkdir, open, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { DormouseError } from '@dormouse/contracts'
 import type { ImageCredentials, ImageNetwork, ImageSource } from '@dormouse/engine'
 import { removeTree } from '../host/publish-directory.ts'
@@ -45,6 +46,10 @@ export interface PulledImage {
 /** Manifests and configurations of real images have some kilobytes. */
 const JSON_MAX_BYTES = 4 * 1024 ** 2
 const RETRIES = '2'
+const CUTS_MAX = 2
+const AFTER_CUT_MS = 1_000
+/** As Go says it. */
+const CUT = /unexpected EOF|connection reset by peer|broken pipe|http2: .*closed|stream error/
 const NAME_IN_LAYOUT = 'image'
 
 export async function pullImage(pull: PullImage): Promise<PulledImage> {
@@ -69,10 +74,30 @@ export async function pullImage(pull: PullImage): Promise<PulledImage> {
     using _watch = watchLayers(pull, layout, layers)
     using _progress = layers.size > 0 ? reportProgress({ layout, layers, onLine }) : undefined
     const from = found?.reference ?? copied
-    await skopeo(['copy', ...options, from, `oci:${layout}:${NAME_IN_LAYOUT}`], onLine)
+    const copy = () => skopeo(['copy', ...options, from, `oci:${layout}:${NAME_IN_LAYOUT}`], onLine)
+    await retryCuts(copy, pull)
     return await readLayout(layout)
   } finally {
     await rm(join(directory, 'auth.json'), { force: true })
+  }
+}
+
+/** skopeo 1.9 retries when it cannot connect, but not when a connection is cut. Layers that have arrived stay. */
+async function retryCuts(
+  copy: () => Promise<unknown>,
+  { onLine, signal }: Pick<PullImage, 'onLine' | 'signal'>,
+): Promise<void> {
+  for (let cuts = 0; ; ) {
+    try {
+      await copy()
+      return
+    } catch (error) {
+      cuts += 1
+      const isCut = error instanceof DormouseError && CUT.test(error.message)
+      if (!isCut || cuts > CUTS_MAX || signal?.aborted === true) throw error
+      onLine('The connection to the registry was cut. Pulling what is missing again.')
+      await sleep(AFTER_CUT_MS, undefined, { signal })
+    }
   }
 }
 
