@@ -44,7 +44,7 @@ function defineDeploy(program: Command, define: Define): void {
       ),
       new Option(
         '--login <user>',
-        'log in to the registry; reads the password from DORMOUSE_REGISTRY_PASSWORD',
+        'log in to the registry; the password is in DORMOUSE_REGISTRY_PASSWORD, or is asked for',
       ),
       new Option('--build-arg <name=value>', 'a value for ARG of the Dockerfile').argParser(collectValues),
       new Option('--target <stage>', 'the stage of the Dockerfile to build (default: the last)'),

@@ -5,8 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DormouseError } from '@dormouse/contracts'
 import type { ImageCredentials, ImageNetwork, ImageSource } from '@dormouse/engine'
-import { removeTree } from '../host/publish-directory.ts'
-import { runCommand, runCommandOrFail } from '../host/run-command.ts'
+import { copyIn, copySource, isFullDisk, sourceIn } from './copy-source.ts'
 import {
   type ImageConfigFile,
   type ImageManifest,
@@ -27,6 +26,8 @@ export interface PullImage {
   readonly network?: ImageNetwork | undefined
   /** Kept after a failure: the next pull of the same image continues with the layers that have arrived. */
   readonly directory: string
+  /** What an archive may unpack to. */
+  readonly maxBytes: number
   /** Layers that this host has are not pulled. */
   readonly findLayer: (digest: string) => Promise<KnownLayer | undefined>
   /** Called when a layer has arrived that `findLayer` did not know, while others may still be on their way. */
@@ -60,8 +61,9 @@ export async function pullImage(pull: PullImage): Promise<PulledImage> {
   const auth = await writeCredentials(pull)
   // Where the library of skopeo looks first.
   for (const path of ['.config', '.config/containers']) await makeDirectory(join(directory, path))
-  await copyIn(pull.registriesConf, join(directory, '.config/containers/registries.conf'))
-  const copied = await copySource(pull)
+  if (pull.registriesConf !== undefined)
+    await copyIn(pull.registriesConf, join(directory, '.config/containers/registries.conf'))
+  const copied = source.transport === 'docker' ? source.reference : await copySource(pull)
   await using network = pull.network && (await openPullNetwork(pull.network))
   const skopeo = (args: readonly string[], onLine: RunSkopeo['onLine'] = () => {}) =>
     callSkopeo(pull, [...args.slice(0, 1), ...auth, ...args.slice(1)], { onLine, network })
@@ -74,7 +76,9 @@ export async function pullImage(pull: PullImage): Promise<PulledImage> {
     using _watch = watchLayers(pull, layout, layers)
     using _progress = layers.size > 0 ? reportProgress({ layout, layers, onLine }) : undefined
     const from = found?.reference ?? copied
-    const copy = () => skopeo(['copy', ...options, from, `oci:${layout}:${NAME_IN_LAYOUT}`], onLine)
+    // What ends skopeo is in the error.
+    const onProgress = (line: string) => (line.includes('level=fatal') ? undefined : onLine(line))
+    const copy = () => skopeo(['copy', ...options, from, `oci:${layout}:${NAME_IN_LAYOUT}`], onProgress)
     await retryCuts(copy, pull)
     return await readLayout(layout)
   } finally {
@@ -99,26 +103,6 @@ async function retryCuts(
       await sleep(AFTER_CUT_MS, undefined, { signal })
     }
   }
-}
-
-/** skopeo may not be able to read what root can, so it gets a copy of an image on disk. */
-async function copySource({ source: { transport, reference }, directory }: PullImage): Promise<string> {
-  if (transport === 'docker') return reference
-  const [, path = '', tag = ''] = /^[a-z-]+:(\/[^:]*)(:.*)?$/.exec(reference) ?? []
-  return `${transport}:${(await copyIn(path, join(directory, 'source'))) ?? ''}${tag}`
-}
-
-async function copyIn(path: string | undefined, to: string): Promise<string | undefined> {
-  if (path === undefined) return undefined
-  await removeTree(to)
-  const argv = ['cp', '-rL', '--reflink=auto', '--no-preserve=all', '-T', '--', path, to] as const
-  const { exitCode, tail } = await runCommand({ argv })
-  if (exitCode !== 0) {
-    const code = isFullDisk(tail) ? 'no_space' : 'setup_failed'
-    throw new DormouseError(code, `${path} cannot be copied: ${tail.join(' ')}`)
-  }
-  await runCommandOrFail({ argv: ['chown', '-R', `${PULL_UID}:${PULL_UID}`, to] }, 'copying the image')
-  return to
 }
 
 function watchLayers(
@@ -197,15 +181,11 @@ async function callSkopeo(
   const result = await runSkopeo({ args, home, network, signal, ...(onLine && { onLine }) })
   if (result.exitCode === 0) return result.stdout
   const code = isFullDisk(result.tail) ? 'no_space' : 'setup_failed'
-  const why = explain(result.tail)
+  const why = explain(result.tail).replaceAll(`${source.transport}:${sourceIn(home)}`, source.reference)
   // Many registries refuse a name that does not exist as one that is private.
   const isRefused = /unauthorized|authentication required|denied/i.test(why)
-  const advice = isRefused ? '. Log in to the registry, and check the name' : ''
+  const advice = isRefused ? '. Give a login (`registryAuth`, or `--login`), and check the name' : ''
   throw new DormouseError(code, `${source.reference} cannot be pulled: ${why}${advice}`)
-}
-
-function isFullDisk(tail: readonly string[]): boolean {
-  return tail.some((line) => /no space left on device|disk quota exceeded/i.test(line))
 }
 
 /** The message of skopeo's last line, `time="…" level=fatal msg="…"`. */
@@ -222,10 +202,12 @@ function explain(tail: readonly string[]): string {
 async function writeCredentials({ credentials, source, directory }: PullImage): Promise<string[]> {
   if (credentials === undefined || source.registry === undefined) return []
   const auth = Buffer.from(`${credentials.username}:${credentials.password}`).toString('base64')
-  const key = source.registry === 'docker.io' ? 'docker.io' : source.registry
   const path = join(directory, 'auth.json')
   await rm(path, { force: true })
-  await writeFile(path, JSON.stringify({ auths: { [key]: { auth } } }), { mode: 0o600, flag: 'wx' })
+  await writeFile(path, JSON.stringify({ auths: { [source.registry]: { auth } } }), {
+    mode: 0o600,
+    flag: 'wx',
+  })
   await chown(path, PULL_UID, PULL_UID)
   return ['--authfile', path]
 }

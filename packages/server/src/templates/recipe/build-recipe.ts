@@ -12,7 +12,7 @@ import type { Caller } from '../../access/caller.ts'
 import { importModules, inSandbox, type StepParts, whileItLives } from '../run-step.ts'
 import type { TemplateImage } from '../template-rows.ts'
 import { type BuildContext, copyFromContext, copyFromFiles } from './copy-files.ts'
-import { type Base, type Recipe, type RunSettings, shortened } from './recipe.ts'
+import { type Base, type Recipe, type RunSettings, shortened, UPLOAD } from './recipe.ts'
 import type { RecipeRequest } from './recipe-request.ts'
 import type { RegistryAccess } from './registry-access.ts'
 import { type BaseFiles, type BuiltFiles, type RecipeTools, runRecipe, StepFailed } from './run-recipe.ts'
@@ -179,8 +179,6 @@ async function openContext(uploads: Uploads, id: string, caller: Caller): Promis
   return { archive, entries: await listTarEntries(archive) }
 }
 
-const UPLOAD = /^upload:(?<id>up-[2-9a-km-np-z]{16})$/
-
 async function openImage(
   { importImage, recordSnapshot, dropSnapshot, cache, uploads, registries }: RecipeServices,
   { builder, log, signal }: StepParts,
@@ -192,7 +190,7 @@ async function openImage(
   if (upload === undefined && image !== 'scratch') await registries.require(parseImageSource(image), caller)
   log.say(`==> importing ${image}`)
   const began = performance.now()
-  const { snapshot, image: described } = await importImage({
+  const imported = importImage({
     image: name,
     credentials: request.registryAuth,
     registriesConf: registries.registriesConf,
@@ -200,8 +198,13 @@ async function openImage(
     sandboxId: newSandboxId(),
     maxBytes: limits.diskBytes,
     maxFiles: limits.files,
-    onLine: (line) => log.say(`    ${line}`),
+    onLine: (line) => log.say(`    ${line.replaceAll(name, image)}`),
     signal,
+  })
+  const { snapshot, image: described } = await imported.catch((error: unknown) => {
+    if (upload === undefined || !(error instanceof DormouseError)) throw error
+    // Where uploads are on this host is none of the caller's business.
+    throw new DormouseError(error.code, error.message.replaceAll(name, image), { cause: error })
   })
   recordSnapshot(snapshot, caller.keyId)
   const key = createHash('sha256')

@@ -1,8 +1,8 @@
 import type { TemplateReady, TemplateStep } from '@dormouse/contracts/http'
-import type { ImageCredentials } from '@dormouse/engine'
+import { type ImageCredentials, parseImageSource } from '@dormouse/engine'
 import { asWord } from './dockerfile-text.ts'
 import { parseDockerfile } from './parse-dockerfile.ts'
-import { type Base, type Instruction, type Recipe, shortened } from './recipe.ts'
+import { type Base, type Instruction, type Recipe, shortened, UPLOAD } from './recipe.ts'
 
 /** A build from an image, a Dockerfile or steps, as a caller asked for it. */
 export interface RecipeRequest {
@@ -23,8 +23,19 @@ export interface Installed {
   readonly commands: readonly string[]
 }
 
-/** Makes the recipe of a request; `base` is the template to build on when it names neither image nor Dockerfile. */
+/**
+ * Makes the recipe of a request; `base` is the template to build on when it names neither image nor Dockerfile. Throws
+ * `invalid_argument`, also for a name that is none of an image.
+ */
 export function readRecipe(request: RecipeRequest, base: string | undefined, installed: Installed): Recipe {
+  const recipe = readStages(request, base, installed)
+  for (const { base } of recipe.stages)
+    if (base.type === 'image' && base.image !== 'scratch' && !UPLOAD.test(base.image))
+      parseImageSource(base.image)
+  return recipe
+}
+
+function readStages(request: RecipeRequest, base: string | undefined, installed: Installed): Recipe {
   const { image, dockerfile, buildArgs, target, steps = [] } = request
   const more = [...installing(installed), ...steps.map(readStep)]
   if (dockerfile === undefined) {

@@ -59,6 +59,9 @@ export interface Copy {
   readonly unpacks: boolean
 }
 
+/** The name of an image that a client has sent. */
+export const UPLOAD = /^upload:(?<id>up-[2-9a-km-np-z]{16})$/
+
 /** How programs of an image run. */
 export interface RunSettings {
   readonly env: Readonly<Record<string, string>>
