@@ -163,6 +163,12 @@ test('a failed step is named, and a sandbox can start in the state before it', a
   const { stdout } = await run(server, { id, key: tenant }, 'cat /before; echo $STAGE')
   expect(stdout).toBe('before\nlate\n')
   expect((await server.call('/v1/templates/broken', { key: tenant })).body.state).toBe('failed')
+
+  const copying = { dockerfile: `FROM ${image}\nCOPY nothing /x\n`, context: await context([]) }
+  expect(await build({ name: 'no-file', ...copying })).toMatchObject({
+    failedStep: 'COPY nothing /x',
+    error: expect.stringMatching(/^COPY nothing \/x: The context has no "nothing"\. .*\.dockerignore/),
+  })
 })
 
 test('the log can be followed line by line while a build runs', async () => {

@@ -41,9 +41,8 @@ function findPath(entries: readonly TarEntry[], path: string, named: string): So
   if (path === '.' || entries.some((entry) => isBelow(entry.path, path)))
     return [{ path, isDirectory: true, name: posix.basename(named) }]
   const target = path === named ? '' : `, which leads to "${path}"`
-  throw new DormouseError('invalid_argument', `The context has no "${named}"${target}.`, {
-    hint: 'Paths are relative to the context, and .dockerignore may leave the file out.',
-  })
+  const reasons = 'Paths are relative to the context, and .dockerignore may leave files out.'
+  throw new DormouseError('invalid_argument', `The context has no "${named}"${target}. ${reasons}`)
 }
 
 function asSource({ path, isDirectory }: TarEntry, named: string): Source {

@@ -224,7 +224,9 @@ class StageRun {
     }
     if (copy.chmod !== undefined && !OCTAL.test(copy.chmod))
       throw new DormouseError('invalid_argument', `${shown}: --chmod must be an octal mode like 755.`)
-    const source = await this.#openSource(copy)
+    const source = await this.#openSource(copy).catch((error: unknown) => {
+      throw new StepFailed(shown, this.#before(), error)
+    })
     const key = [
       'copy',
       source.key,
@@ -238,6 +240,10 @@ class StageRun {
     await this.#step({ shown, key }, (inside) =>
       source.copyInto(this.#stage.parts, { inside, copy, cwd, user }),
     )
+  }
+
+  #before(): BuiltFiles {
+    return { origin: this.#origin, settings: this.#settings }
   }
 
   async #openSource(copy: Copy): Promise<CopySource> {
@@ -263,7 +269,7 @@ class StageRun {
     const began = performance.now()
     let files = this.#isFresh ? undefined : tools.cache.find(next)
     if (files === undefined) {
-      const before = { origin: this.#origin, settings: this.#settings }
+      const before = this.#before()
       files = await stepInSandbox(parts, { ...this.#origin, volumes }, async (inside) => {
         for (const path of directories) await makeDirectory(parts, inside, path)
         await work(inside)
