@@ -39,18 +39,8 @@ async function inside(template: string, code: string): Promise<string> {
   return stdout + stderr
 }
 
-test('a Dockerfile with stages, arguments, copies and users becomes a template', async () => {
-  const files = await context([
-    { path: 'app' },
-    { path: 'app/main.txt', content: 'main\n' },
-    { path: 'app/sub' },
-    { path: 'app/sub/deep.txt', content: 'deep\n' },
-    { path: 'notes-1.md', content: 'one\n' },
-    { path: 'notes-2.md', content: 'two\n' },
-    { path: 'secret.txt', content: 'not copied\n' },
-    { path: 'linked', link: 'app/sub' },
-  ])
-  const dockerfile = `
+/** All that is supported, in one. */
+const everything = () => `
 ARG BASE=${image}
 FROM $BASE AS build
 ARG WORD=default
@@ -83,9 +73,21 @@ RUN id -u > /tmp/uid; pwd > /tmp/pwd
 HEALTHCHECK CMD test -e /exec
 CMD ["sleep", "1000"]
 `
+
+test('a Dockerfile with stages, arguments, copies and users becomes a template', async () => {
+  const files = await context([
+    { path: 'app' },
+    { path: 'app/main.txt', content: 'main\n' },
+    { path: 'app/sub' },
+    { path: 'app/sub/deep.txt', content: 'deep\n' },
+    { path: 'notes-1.md', content: 'one\n' },
+    { path: 'notes-2.md', content: 'two\n' },
+    { path: 'secret.txt', content: 'not copied\n' },
+    { path: 'linked', link: 'app/sub' },
+  ])
   const template = await build({
     name: 'whole',
-    dockerfile,
+    dockerfile: everything(),
     context: files,
     buildArgs: { WORD: 'an argument' },
   })
