@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { KeyedMutex, retryUntilDone } from '@dormouse/async'
 import { type Depot, type SnapshotRecord, SnapshotRecords } from '@dormouse/cluster'
 import { DormouseError, type SandboxId, type SnapshotId } from '@dormouse/contracts'
-import type { SnapshotNeeds, SnapshotTransfer } from '@dormouse/engine'
+import type { SnapshotNeeds } from '@dormouse/engine'
 import { dropSnapshot } from '../sandbox/drop-snapshot.ts'
 import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import type { SnapshotsElsewhere } from '../sandbox/snapshots-elsewhere.ts'
@@ -14,13 +14,14 @@ import type { TemplateRow } from '../templates/template-rows.ts'
 import type { Cluster } from './cluster.ts'
 import { partsInDepot } from './depot-lists.ts'
 import { SharedSnapshotRows } from './shared-snapshot-rows.ts'
+import type { SnapshotCarrier } from './snapshot-carrier.ts'
 import { uploadSnapshot } from './upload-snapshot.ts'
 
 export interface SharedSnapshotsOptions {
   readonly cluster: Cluster
   readonly catalog: TemplateCatalog
   readonly depot: Depot
-  readonly transfer: SnapshotTransfer
+  readonly transfer: SnapshotCarrier
   readonly clusterDb: Database
   readonly stateId: string
   readonly deps: SandboxDependencies
@@ -148,7 +149,8 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
     const record = this.#records?.find(id)
     if (record === undefined || deps.snapshots.get(id) !== undefined) return
     this.#requireAble(record.needs)
-    await transfer.import(id, await partsInDepot(depot, record.list), record.list)
+    const { needs, list } = record
+    await transfer.import(id, { needs, parts: await partsInDepot(depot, list), origin: list })
     // Many sandboxes start from it: none of them should wait for pages.
     await transfer.untilArrived(id)
     const snapshot = await deps.engine.getSnapshot(id)
@@ -179,7 +181,7 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
 
   #problemAt(hostId: string, needs: SnapshotNeeds): string | undefined {
     const { cluster, transfer } = this.#options
-    return transfer.problemOf(needs, cluster.hosts.find(hostId)?.abilities)
+    return transfer.problemOf(needs, cluster.hosts.find(hostId))
   }
 
   /** Another host does not keep it any more. */
@@ -228,8 +230,8 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
   async #upload(id: SnapshotId): Promise<void> {
     const { deps } = this.#options
     const { volumes } = await deps.engine.getSnapshot(id)
-    // Volumes stay on their host, and virtual machines do not travel yet.
-    if (volumes.length > 0 || (deps.engine.isolationOf(id) ?? 'process') !== 'process') return
+    // Volumes stay on their host.
+    if (volumes.length > 0) return
     const { list, needs } = await uploadSnapshot(this.#options, id)
     const row = deps.snapshots.get(id)
     if (row === undefined) return

@@ -1,7 +1,8 @@
 import type { Depot } from '@dormouse/cluster'
 import type { SnapshotId } from '@dormouse/contracts'
-import type { PortablePart, SnapshotNeeds, SnapshotTransfer } from '@dormouse/engine'
+import type { PortablePart, SnapshotNeeds } from '@dormouse/engine'
 import { type SnapshotList, storePart } from './depot-lists.ts'
+import type { SnapshotCarrier } from './snapshot-carrier.ts'
 
 export interface Uploaded {
   /** The name of its list in the depot. */
@@ -15,7 +16,7 @@ export interface Uploaded {
  * this one, by key.
  */
 export async function uploadSnapshot(
-  { depot, transfer }: { depot: Depot; transfer: SnapshotTransfer },
+  { depot, transfer }: { depot: Depot; transfer: SnapshotCarrier },
   snapshotId: SnapshotId,
   kept: ReadonlyMap<string, string> = new Map(),
 ): Promise<Uploaded> {
