@@ -163,7 +163,7 @@ export class TakeOver {
       })
     })
     owned.hold(located)
-    deps.sandboxes.add(new Sandbox(deps, row, { isRecorded: true }))
+    deps.sandboxes.add(new Sandbox(deps, row, 'another host'))
     owned.publish(row)
   }
 }
