@@ -13,6 +13,7 @@ import type { TemplateCatalog } from '../templates/template-catalog.ts'
 import type { TemplateRow } from '../templates/template-rows.ts'
 import type { Cluster } from './cluster.ts'
 import { partsInDepot } from './depot-lists.ts'
+import { FetchedSnapshots } from './fetched-snapshots.ts'
 import { SharedSnapshotRows } from './shared-snapshot-rows.ts'
 import type { SnapshotCarrier } from './snapshot-carrier.ts'
 import { uploadSnapshot } from './upload-snapshot.ts'
@@ -24,6 +25,8 @@ export interface SharedSnapshotsOptions {
   readonly transfer: SnapshotCarrier
   readonly clusterDb: Database
   readonly stateId: string
+  /** How much of fetched snapshots this host keeps. */
+  readonly maxBytes: number
   readonly deps: SandboxDependencies
 }
 
@@ -42,17 +45,25 @@ const UNUSED_MS = 60_000
 export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
   readonly #options: SharedSnapshotsOptions
   readonly #rows: SharedSnapshotRows
+  readonly #fetched: FetchedSnapshots
   readonly #locks = new KeyedMutex()
   readonly #uploading = new Set<SnapshotId>()
   readonly #unusedSince = new Map<string, number>()
   #turn: Promise<void> = Promise.resolve()
   #records: SnapshotRecords | undefined
   #timer: NodeJS.Timeout | undefined
+  #trimming: Promise<void> | undefined
   #isClosed = false
 
   private constructor(options: SharedSnapshotsOptions) {
     this.#options = options
     this.#rows = new SharedSnapshotRows(options.clusterDb, options.stateId)
+    const { deps, maxBytes, cluster } = options
+    const isFetched = (id: SnapshotId) => {
+      const host = this.#records?.find(id)?.host
+      return host !== undefined && host !== cluster.hostId
+    }
+    this.#fetched = new FetchedSnapshots({ deps, maxBytes, isFetched, locks: this.#locks })
   }
 
   static async open(options: SharedSnapshotsOptions): Promise<SharedSnapshots> {
@@ -120,8 +131,8 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
 
   async bring(id: SnapshotId): Promise<void> {
     const { deps } = this.#options
-    if (deps.snapshots.get(id) !== undefined || this.#records?.find(id) === undefined) return
-    await this.#locks.run(id, () => this.#import(id))
+    if (deps.snapshots.get(id) !== undefined) return this.#fetched.touch(id)
+    if (this.#records?.find(id) !== undefined) await this.#locks.run(id, () => this.#import(id))
   }
 
   /** The same for a snapshot of a template, which its host may be uploading. */
@@ -161,6 +172,7 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
       recordAncestors(deps, snapshot.sandboxId, record.ancestors)
     })
     this.#rows.add(id)
+    this.#fetched.touch(id)
     this.#options.cluster.noteHeld(id)
   }
 
@@ -201,6 +213,17 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
     for (const row of kept) this.#update(row)
     for (const id of [...kept.map((row) => row.id), ...ofTemplates]) this.#uploadLater(id)
     this.#removeUnused(ofTemplates)
+    this.#trim()
+  }
+
+  #trim(): void {
+    const { log } = this.#options.deps
+    this.#trimming ??= this.#fetched
+      .trim()
+      .catch((err: unknown) => log.warn({ err }, 'fetched snapshots take more disk than they may'))
+      .finally(() => {
+        this.#trimming = undefined
+      })
   }
 
   /** A name that it got after it was recorded. */
@@ -237,7 +260,8 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
     if (row === undefined) return
     const { owner, sandboxId, name, isKept, createdAt } = row
     const ancestors = deps.lineage.ancestorsOf(sandboxId)
-    const record = { list, needs, isKept, owner, sandboxId, ancestors, name, createdAt, row }
+    const { hostId: host } = this.#options.cluster
+    const record = { list, needs, isKept, owner, sandboxId, ancestors, name, createdAt, host, row }
     await this.#records?.add(id, record)
     this.#rows.add(id)
     this.#options.cluster.noteHeld(id)

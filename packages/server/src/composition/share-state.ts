@@ -160,7 +160,7 @@ async function openSnapshots(options: ShareState): Promise<SharedSnapshots> {
   const { stores, opened, cluster, transfer, clusterDb, rows } = options
   return await SharedSnapshots.open({
     ...{ cluster, catalog: stores.templates, depot: cluster.depot, transfer, clusterDb },
-    ...{ stateId: rows.stateId, deps: opened.deps },
+    ...{ stateId: rows.stateId, deps: opened.deps, maxBytes: options.config.cluster.cacheBytes },
   })
 }
 
