@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises'
+import { link, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
@@ -24,7 +24,7 @@ describe.skipIf(missing !== undefined)(
     let cluster: TestCluster
     /** Has booted the template. */
     let one: ServerProcess
-    /** Has the guest's kernel and the template, and none of its disks. */
+    /** Has the guest's kernel, the template and its root disk. It has built a disk of tools, and booted nothing. */
     let two: ServerProcess
     /** Has no virtual machines. */
     let three: ServerProcess
@@ -53,6 +53,16 @@ describe.skipIf(missing !== undefined)(
       return tools
     }
 
+    /** They have close to a gigabyte, and one disk that travels is enough for a test. */
+    async function shareRootDisks(name: string): Promise<void> {
+      const [from, to] = [testDataDir, join(directory, name)].map((path) => join(path, 'microvm/disks'))
+      for (const disk of await readdir(String(from))) {
+        const paths = [join(String(from), disk), join(String(to), disk)] as const
+        // Temporary files may be on another file system.
+        if (disk.startsWith('root-')) await link(...paths).catch(() => symlink(...paths))
+      }
+    }
+
     const run = async (host: ServerProcess, id: string, code: string): Promise<string> => {
       const { stdout, stderr } = await host.ok(`/v1/sandboxes/${id}/run`, { json: { code }, key })
       return `${stdout}${stderr}`.trim()
@@ -71,6 +81,7 @@ describe.skipIf(missing !== undefined)(
       const id = await create(one)
       await run(one, id, 'import os; x = 41; n = open("/root/kept", "w").write("of one")')
       const kept = await one.ok(`/v1/sandboxes/${id}/snapshots`, { json: { name: 'kept' }, key })
+      await shareRootDisks('two')
       expect((await moveTo(id, two)).status).toBe(200)
       // Its host is killed while the disks arrive, and begins again.
       const arrived = join(two.factory.stateDir, 'microvm', 'arrived')

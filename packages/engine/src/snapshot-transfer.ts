@@ -19,10 +19,12 @@ export type PortablePart =
       readonly read: () => Readable
     }
   | {
-      /** One sparse file. Another host reads it in any order, perhaps while the sandbox already runs. */
+      /** One sparse file. */
       readonly kind: 'file'
       readonly key: string
       readonly sizeBytes: number
+      /** Another host uses it only when all of it is there, so it is best fetched in large pieces. */
+      readonly isReadWhole: boolean
       /** `content` has the bytes of all extents, without the holes between them. */
       readonly read: () => Promise<{ readonly extents: readonly Extent[]; readonly content: Readable }>
     }

@@ -126,7 +126,7 @@ function listParts(
     ...memory.map((file): PortablePart => {
       const { sizeBytes } = file
       const read = () => readExtents(join(paths.memory, file.name))
-      return { kind: 'file', key: memoryKey(file), sizeBytes, read }
+      return { kind: 'file', key: memoryKey(file), sizeBytes, isReadWhole: false, read }
     }),
     ...manifest.layers.map((layer): PortablePart => {
       return { kind: 'archive', key: layer, read: () => pack(host.layout.layer(layer), ['.']) }

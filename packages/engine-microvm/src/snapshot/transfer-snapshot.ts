@@ -68,7 +68,8 @@ async function exportSnapshot<Value>(
         },
       )
       const { size: sizeBytes } = await stat(path)
-      parts.push({ kind: 'file', key, sizeBytes, read: () => readExtents(isLinked ? held : path) })
+      const read = () => readExtents(isLinked ? held : path)
+      parts.push({ kind: 'file', key, sizeBytes, isReadWhole: true, read })
     }
     return await work({ needs: await describeMachines(host), parts })
   } finally {

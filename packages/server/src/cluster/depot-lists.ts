@@ -1,9 +1,9 @@
-import type { Depot } from '@dormouse/cluster'
+import { CHUNK_BYTES, type Depot } from '@dormouse/cluster'
 import type { ArrivingPart, PortablePart } from '@dormouse/engine'
 import { z } from 'zod'
 
-/** Files are fetched in pieces of this size, perhaps while a sandbox waits: smaller than the chunks of archives. */
-export const FILE_CHUNK_BYTES = 128 * 1024
+/** Files are fetched in pieces of this size while a sandbox waits for some of them. */
+const PIECE_BYTES = 128 * 1024
 
 /** The list of a snapshot: its parts, each with the name of its own list, which names chunks. */
 export const snapshotListSchema = z.strictObject({
@@ -34,10 +34,11 @@ export async function storePart(
     return { list: { chunks: [...chunks] }, sentBytes }
   }
   const { extents, content } = await part.read()
-  const { chunks, sentBytes } = await depot.storeStream(content, { chunkBytes: FILE_CHUNK_BYTES })
+  const chunkBytes = part.isReadWhole ? CHUNK_BYTES : PIECE_BYTES
+  const { chunks, sentBytes } = await depot.storeStream(content, { chunkBytes })
   const memory = {
     sizeBytes: part.sizeBytes,
-    chunkBytes: FILE_CHUNK_BYTES,
+    chunkBytes,
     extents: extents.map(([offset, lengthBytes]): [number, number] => [offset, lengthBytes]),
   }
   return { list: { chunks: [...chunks], memory }, sentBytes }
