@@ -37,7 +37,10 @@ describe.skipIf(missing !== undefined)(
       await cluster.addHost({}, { toolsDir: await toolsLike('three') })
       ;[one, two, three] = cluster.hosts as [ServerProcess, ServerProcess, ServerProcess]
       key = one.key
-      await expect.poll(async () => (await one.call('/v1/nodes', { key })).body.items?.length).toBe(3)
+      await vi.waitFor(
+        async () => expect((await one.call('/v1/nodes', { key })).body.items).toHaveLength(3),
+        SLOW,
+      )
     })
     afterAll(async () => {
       await cluster?.cleanUp()
@@ -92,7 +95,7 @@ describe.skipIf(missing !== undefined)(
       await two.begin()
       const read =
         'print(x + 1, open("/root/kept").read(), os.uname().release, len(os.listdir("/usr/bin")) > 100)'
-      expect(await run(three, id, read)).toMatch(/^42 of one .*cloud.* True$/)
+      await expect.poll(() => run(three, id, read).catch(String), SLOW).toMatch(/^42 of one .*cloud.* True$/)
       expect(await placeOf(id)).toBe(two.url)
       await run(two, id, 'x += 100; n = open("/root/more", "w").write("of two")')
       expect((await moveTo(id, one)).status).toBe(200)
