@@ -125,6 +125,7 @@ async function importSnapshot(of: TransferOf, id: SnapshotId, parts: readonly Ar
   if (existsSync(final.manifest)) return
   const work = savedPaths(join(of.host.layout.snapshotsDir, `.taking-${newSnapshotId()}`))
   const arriving = sortParts(id, parts)
+  if (!arriving.own.has('manifest.json')) throw damaged('the depot has nothing of it')
   await of.arrived.use(async () => {
     try {
       const directories = [work.dir, work.disks, work.memory, work.volumes]
