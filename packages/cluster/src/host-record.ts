@@ -34,6 +34,8 @@ export const hostRecordSchema = z.object({
   holds: z.array(z.string()).optional(),
   /** What decides which snapshots it can restore, in the words of its engine. */
   abilities: z.unknown(),
+  /** The same for sandboxes with another isolation than `process`. An earlier version does not say. */
+  isolations: z.record(z.string(), z.unknown()).optional(),
   /** Forms of snapshots on its disk that its engine can restore. An earlier version does not say. */
   forms: z.array(z.string()).optional(),
   room: z.strictObject({

@@ -25,6 +25,7 @@ import type {
   Snapshot,
   SnapshotFiles,
   SnapshotOptions,
+  SnapshotTransfer,
   StorageReport,
   StoredPart,
 } from '@dormouse/engine'
@@ -46,11 +47,13 @@ import { sparesOf } from './burrow/spare-pool.ts'
 import { writtenBytes } from './burrow/written-bytes.ts'
 import type { MicrovmHost } from './microvm-host.ts'
 import { type MicrovmEngineOptions, openHost } from './open-host.ts'
+import { ArrivedFiles } from './snapshot/arrived-files.ts'
 import { BootedTemplates, treeOf } from './snapshot/booted-template.ts'
 import { type Introduction, type MakeBurrow, makeBurrow } from './snapshot/make-burrow.ts'
 import { removeUnused } from './snapshot/remove-unused.ts'
 import { checkChildren, continueSaved, makeChildren, saveBurrow } from './snapshot/save-burrow.ts'
 import { describeSnapshot, MicrovmSnapshotStore } from './snapshot/snapshot-store.ts'
+import { machineTransfer } from './snapshot/transfer-snapshot.ts'
 
 interface MicrovmEngineParts {
   readonly host: MicrovmHost
@@ -69,6 +72,7 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
   readonly #options: MicrovmEngineOptions
   readonly #templates: BootedTemplates
   readonly #store: MicrovmSnapshotStore
+  readonly #arrived: ArrivedFiles
   readonly #burrows = new Set<MicrovmBurrow>()
   /** The files of a burrow that has ended by itself can still be saved. */
   readonly #known = new WeakSet<MicrovmBurrow>()
@@ -80,6 +84,7 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     this.#options = options
     this.#templates = new BootedTemplates(host)
     this.#store = new MicrovmSnapshotStore(host)
+    this.#arrived = new ArrivedFiles(host.layout.arrivedDir)
     this.capabilities = {
       snapshot: true,
       adopt: true,
@@ -121,6 +126,11 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
 
   capabilitiesOf(isolation: Isolation): EngineCapabilities {
     return capabilitiesIn(this, isolation)
+  }
+
+  transferOf(isolation: Isolation): SnapshotTransfer | undefined {
+    const parts = { host: this.#host, store: this.#store, arrived: this.#arrived }
+    return isolation === 'microvm' ? machineTransfer(parts) : undefined
   }
 
   isolationOf(snapshotId: SnapshotId): 'microvm' | undefined {
@@ -327,12 +337,14 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
 
   async deleteSnapshot(snapshotId: SnapshotId): Promise<void> {
     await this.#store.delete(snapshotId)
+    await this.#arrived.removeUnused()
   }
 
   async adoptBurrows(): Promise<AdoptedBurrows> {
     const { burrows, lost } = await adoptBurrows(this.#host)
     for (const burrow of burrows) this.#hold(burrow)
     await this.#store.removeLeftovers()
+    await this.#arrived.removeUnused()
     await removeUnused(this.#host).catch((error: unknown) =>
       this.#host.failures.report(
         'upkeep',

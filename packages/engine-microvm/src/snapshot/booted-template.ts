@@ -164,18 +164,8 @@ async function preload(burrow: MicrovmBurrow, modules: readonly string[]): Promi
   }
 }
 
+/** The machines that snapshots of this host run in. */
 export function machineOf({ qemu }: MicrovmHost, memoryBytes: number): Machine {
   const { accelerator, version } = qemu
   return { accelerator, qemuVersion: version, kernel: KERNEL_PIN.release, memoryBytes, cpus: 1 }
-}
-
-/** Why a snapshot cannot run here, or undefined. */
-export function machineProblem(host: MicrovmHost, { machine }: Base): string | undefined {
-  const here = machineOf(host, machine.memoryBytes)
-  if (machine.accelerator !== here.accelerator)
-    return `it was taken with ${machine.accelerator}, and this host has ${here.accelerator}`
-  if (machine.qemuVersion !== here.qemuVersion)
-    return `it was taken by QEMU ${machine.qemuVersion}, and this host has ${here.qemuVersion}`
-  if (machine.kernel !== here.kernel) return `its guest runs Linux ${machine.kernel}, which is not installed`
-  return undefined
 }
