@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { testDataDir } from '../../../../tests/test-data-dir.ts'
-import { nativeBuildDir } from '../native-programs.ts'
 import { findFirstProcess, killFirstProcess, waitForEnd } from '../process/first-process.ts'
 import { getTemplate } from '../template/template-store.ts'
 import { launchInit } from './launch-init.ts'
@@ -45,7 +44,7 @@ let count = 0
 
 async function launch(...args: readonly string[]) {
   const name = join(root, `burrow-${count++}`)
-  const { uidBase, uidCount } = template.manifest
+  const { uidBase } = template.manifest
   for (const part of ['upper', 'work', 'link']) {
     await mkdir(join(name, part), { recursive: true, mode: 0o755 })
     await chown(join(name, part), uidBase, uidBase)
@@ -58,11 +57,8 @@ async function launch(...args: readonly string[]) {
       overlay: `lowerdir=${template.rootfs},upperdir=upper,workdir=work`,
       tools,
       link: join(name, 'link'),
-      filters: nativeBuildDir,
       pid_file: join(name, 'pid'),
       end_file: join(name, 'end'),
-      uid_base: uidBase,
-      uid_count: uidCount,
       monotonic_ns: '0',
       boottime_ns: '0',
       agent: ['/usr/bin/python3', '-S', '/.dormouse/fake.py', ...args],

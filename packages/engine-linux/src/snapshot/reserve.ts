@@ -115,7 +115,11 @@ export class Reserve implements AsyncDisposable {
     const { sandboxId } = introduction
     try {
       new ShownLimits(paths.limits, reserved.record.limits, { isFresh: true }).setLimits(limits)
-      await allOf([setHostname(first, sandboxId), cgroup.apply(limits), rm(paths.spareMark)])
+      await allOf([
+        setHostname(first, sandboxId),
+        cgroup.applyToNew(limits, reserved.record.limits),
+        rm(paths.spareMark),
+      ])
       await cgroup.thaw()
     } catch (error) {
       if (gate !== undefined) closeUnused(gate)
