@@ -5,7 +5,12 @@ import { type BurrowLimits, DormouseError, type SandboxId } from '@dormouse/cont
 import type { ParkedConnections } from '@dormouse/engine'
 import { lockAgentSocket } from '../burrow/agent-socket.ts'
 import type { BurrowHost } from '../burrow/burrow-host.ts'
-import { type Introduction, introduceBurrow } from '../burrow/introduce-burrow.ts'
+import {
+  beginIntroduction,
+  type Introducing,
+  type Introduction,
+  introduceBurrow,
+} from '../burrow/introduce-burrow.ts'
 import { type LaunchedBurrow, launchBurrow } from '../burrow/launch-burrow.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { discardSpare, type Spare } from '../burrow/spare.ts'
@@ -70,15 +75,28 @@ export async function restoreBurrow(host: SnapshotHost, restore: RestoreBurrow):
 
 async function restoreOnce(host: SnapshotHost, restore: RestoreBurrow): Promise<LinuxBurrow> {
   const spare = await host.spares.take()
+  let begun: Introducing | undefined
   try {
-    const launched = await restoreProcesses(host, spare, restore)
-    const burrow = await introduceBurrow(host, launched, restore)
+    const launched = await restoreProcesses(host, spare, restore, (ready) => {
+      if (isIntroducedEarly(restore)) begun = beginIntroduction(host, ready, restore)
+    })
+    const burrow = await introduceBurrow(host, launched, restore, begun)
     void inheritTouched(restore.paths, burrow.paths)
     return burrow
   } catch (error) {
+    begun?.burrow.release()
     await discardSpare(spare, host.hierarchies)
     throw error
   }
+}
+
+/**
+ * Whether the agent may read its introduction as soon as it runs. An agent that wakes under another name, or earlier
+ * in its life, ends processes, which CRIU may not have let go yet. Connections are closed or continued first.
+ */
+function isIntroducedEarly({ reason, sandboxId, manifest, connections = [] }: RestoreBurrow): boolean {
+  const isSame = reason === 'resume' && sandboxId === manifest.sandboxId
+  return isSame && manifest.outside !== true && connections.length === 0
 }
 
 /** A sandbox without some of its connections is better than none: first without those that broke, then without any. */
@@ -111,11 +129,13 @@ export async function verifyRestorable(host: SnapshotHost, restore: RestoreProce
 /**
  * The first half of a restore: launches a burrow in `spare` and brings the saved processes back in it. The agent
  * listens, but still has the identity of the sandbox that was saved. On failure the caller discards the spare.
+ * `onConnectable`: the agent's socket is there, and no process has run yet. Not called on every host.
  */
 export async function restoreProcesses(
   host: SnapshotHost,
   spare: Spare,
   restore: RestoreProcesses,
+  onConnectable: (launched: LaunchedBurrow) => void = () => {},
 ): Promise<LaunchedBurrow> {
   const { paths, manifest } = restore
   await using images = new RestorableImages(host, restore, join(spare.paths.dir, 'unfolded'))
@@ -141,10 +161,21 @@ export async function restoreProcesses(
   const ends = await makeEnds(host, launched, restore.connections ?? [])
   try {
     const imagesDir = await images.directory
-    await enterCriu(host, { spare, first: launched.first, imagesDir }, restore)
+    let locked: Promise<void> | undefined
+    const onRestored = () => {
+      locked = lockAgentSocket(launched.first)
+      locked.then(
+        () => onConnectable(launched),
+        // Tried again when CRIU has succeeded.
+        () => {
+          locked = undefined
+        },
+      )
+    }
+    await enterCriu(host, { spare, first: launched.first, imagesDir, onRestored }, restore)
     if (manifest.outside === true) await closeConnections(host, launched, ends)
     await ends?.start()
-    await lockAgentSocket(launched.first)
+    await (locked ?? lockAgentSocket(launched.first))
   } catch (error) {
     ends?.discard()
     throw error
@@ -172,7 +203,12 @@ async function makeEnds(
 /** Lets the CRIU of the spare bring the processes back below PID 1. */
 async function enterCriu(
   { layout, imageThreads }: SnapshotHost,
-  { spare, first, imagesDir }: { spare: Spare; first: FirstProcess; imagesDir: string },
+  {
+    spare,
+    first,
+    imagesDir,
+    onRestored,
+  }: { spare: Spare; first: FirstProcess; imagesDir: string; onRestored: () => void },
   { paths, manifest, volumes, passedMs = 0, broken }: RestoreProcesses,
 ): Promise<void> {
   if (spare.restorer === undefined)
@@ -189,7 +225,7 @@ async function enterCriu(
     elapsedNs: toNs(passedMs),
     broken,
   })
-  const entered = spare.restorer.enter({ firstPid: first.pid, imagesDir: images.directory })
+  const entered = spare.restorer.enter({ firstPid: first.pid, imagesDir: images.directory, onRestored })
   const { exitCode, output } = await (volumes.length === 0 ? entered : inTime(entered))
   if (exitCode !== 0) throw explainRestoreFailure(output)
 }
