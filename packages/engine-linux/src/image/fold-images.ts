@@ -1,6 +1,7 @@
 import { linkSync, mkdirSync, readdirSync } from 'node:fs'
 import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import type { SnapshotPaths } from '../host/layout.ts'
 import { readImage } from './image-file.ts'
 import { taskPids } from './map-memory.ts'
@@ -50,7 +51,10 @@ export async function foldImages({ images, memory }: SnapshotPaths, worker: Page
   }
 }
 
-/** Makes a directory with the images of a folded snapshot as CRIU reads them. Pre: its memory files are complete. */
+/**
+ * Makes a directory with the images of a folded snapshot as CRIU reads them. Pre: its memory
+ * files are complete, and the directory does not exist.
+ */
 export async function unfoldImages(
   { images, memory }: SnapshotPaths,
   into: string,
@@ -67,6 +71,8 @@ export async function unfoldImages(
   const unfolding = worker.unfold(folded, memory)
   // A failure below comes first.
   unfolding.catch(() => {})
+  // A restore launches its burrow before it comes back to this.
+  await setImmediate()
   // Two dozen links take less time than as many hand-overs to other threads.
   for (const name of names) if (!isFolded(name)) linkSync(join(images, name), join(into, name))
   await unfolding

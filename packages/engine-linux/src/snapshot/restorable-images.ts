@@ -1,8 +1,11 @@
-import { rm } from 'node:fs/promises'
+import { readdir, rm, rmdir } from 'node:fs/promises'
 import type { SnapshotPaths } from '../host/layout.ts'
 import { unfoldImages } from '../image/fold-images.ts'
 import type { FullManifest } from '../storage/manifest.ts'
 import type { SnapshotHost } from './snapshot-host.ts'
+
+/** The first results of the sandbox come first. */
+const REMOVE_DELAY_MS = 500
 
 interface StoredSnapshot {
   readonly paths: SnapshotPaths
@@ -16,11 +19,13 @@ interface StoredSnapshot {
 export class RestorableImages implements AsyncDisposable {
   /** Rejects when the images could not be made. */
   readonly directory: Promise<string>
+  readonly #host: Pick<SnapshotHost, 'arrivals' | 'unfolder'>
   readonly #workDir: string | undefined
 
   /** `workDir` does not exist yet. It goes with the burrow, should this process end first. */
   constructor(host: Pick<SnapshotHost, 'arrivals' | 'unfolder'>, snapshot: StoredSnapshot, workDir: string) {
     const isFolded = snapshot.manifest.folded === true
+    this.#host = host
     this.#workDir = isFolded ? workDir : undefined
     this.directory = isFolded ? unfold(host, snapshot, workDir) : Promise.resolve(snapshot.paths.images)
     // The restore waits for them, unless its launch fails first.
@@ -32,7 +37,9 @@ export class RestorableImages implements AsyncDisposable {
     const workDir = this.#workDir
     if (workDir === undefined) return
     await this.directory.catch(() => {})
-    void rm(workDir, { recursive: true, force: true }).catch(() => {})
+    // What cannot be removed goes with the burrow.
+    const remove = () => removeUnfolded(workDir, this.#host.unfolder).catch(() => {})
+    setTimeout(() => void remove(), REMOVE_DELAY_MS).unref()
   }
 }
 
@@ -43,6 +50,18 @@ async function unfold(
 ): Promise<string> {
   // Pages that are still on their way read as zeros.
   await arrivals.require(manifest.id)
-  await unfolder.use((worker) => unfoldImages(paths, workDir, worker))
+  let isBegun = false
+  await unfolder.use(async (worker) => {
+    if (isBegun) await rm(workDir, { recursive: true })
+    isBegun = true
+    await unfoldImages(paths, workDir, worker)
+  })
   return workDir
+}
+
+/** In one go: removing them one by one would occupy the server for milliseconds. */
+async function removeUnfolded(directory: string, unfolder: SnapshotHost['unfolder']): Promise<void> {
+  const names = await readdir(directory)
+  await unfolder.use((worker) => worker.unlinkBeneath(directory, names))
+  await rmdir(directory)
 }
