@@ -36,12 +36,16 @@ char *config_read(int fd, int watched, size_t *length)
         if (got < 0)
             fail("config");
         if (got == 0)
-            break;
+            refuse("config is incomplete");
         *length += (size_t)got;
+        /* The end is an empty record: the engine may take a moment to close the pipe. */
+        if (*length >= 2 && !buffer[*length - 1] && !buffer[*length - 2]) {
+            *length -= 1;
+            return buffer;
+        }
         if (*length == CONFIG_MAX_BYTES)
             refuse("config is too long");
     }
-    return buffer;
 }
 
 static void append(const char **list, size_t *count, const char *value, const char *key)

@@ -6,7 +6,7 @@
 
 #define MAX_LIST 64
 
-/* The configuration that the engine writes to stdin: `key=value` records, each ended by NUL. */
+/* The configuration that the engine writes to stdin: `key=value` records, each ended by NUL, and an empty one. */
 struct config {
     const char *hostname;
     const char *root;      /* an empty host directory, for kernels where the overlay has to be mounted by its path */
@@ -35,8 +35,8 @@ struct config {
 };
 
 /*
- * Reads the text of a configuration up to the end of `fd`. Ends this process when `watched`, a socket, is closed at its
- * other end.
+ * Reads the text of a configuration up to the empty record. Ends this process when `watched`, a socket, is closed at
+ * its other end.
  */
 char *config_read(int fd, int watched, size_t *length);
 struct config config_parse(const char *text, size_t length);

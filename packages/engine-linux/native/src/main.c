@@ -109,10 +109,10 @@ static noreturn void run_inside(int socket, const struct filters *filters)
     become_inner_root();
     const struct inner inner = prepare_inner();
     const struct order order = take_over(link);
-    close(link);
     const struct config config = config_parse(order.text, order.length);
     CHECK(setns(order.mounts, CLONE_NEWNS), "enter the mount namespace");
     close(order.mounts);
+    close(link);
     CHECK(sethostname(config.hostname, strlen(config.hostname)), "hostname");
     mount_inner(&config, &inner);
     supervise(&config, filters, (struct outside){.end_fd = order.end_fd, .ready_fd = READY_FD});
@@ -193,5 +193,12 @@ int main(int argc, char **argv)
     record_pid(&config, child, started);
     order.mounts = mount_outer(&config, &stage, ids.base);
     hand_over(socket, &order);
+    /*
+     * Until PID 1 has left its copy of the stage: whoever leaves a mount namespace last waits for the kernel to remove
+     * it.
+     */
+    char end;
+    while (read(socket, &end, 1) == -1 && errno == EINTR)
+        ;
     return 0;
 }

@@ -44,13 +44,6 @@ void attach(int mount_fd, int target_fd, const char *what)
     close(target_fd);
 }
 
-void make_root(void)
-{
-    CHECK(syscall(SYS_pivot_root, ".", "."), "pivot_root");
-    CHECK(umount2(".", MNT_DETACH), "detach former root");
-    CHECK(chdir("/"), "enter new root");
-}
-
 /* Returns -1 without a source. */
 static int show(const char *source, uint64_t attributes)
 {
@@ -99,8 +92,8 @@ int mount_outer(const struct config *config, const struct stage *stage, uint32_t
 {
     struct shown shown = open_shown(config, stage);
     enter_stage(stage);
-    CHECK(move_mount(shown.overlay, "", AT_FDCWD, STAGE_ROOT, MOVE_MOUNT_F_EMPTY_PATH), "mount overlay");
-    /* The root directory of that mount. */
+    /* It covers the root of the stage: who enters a copy of the stage is in the overlay, and what is below is empty. */
+    CHECK(move_mount(shown.overlay, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH), "mount overlay");
     int root = shown.overlay;
     attach_below(root, stage->devices, "dev");
     attach_below(root, shown.tools, ".dormouse");
@@ -136,8 +129,7 @@ struct inner prepare_inner(void)
 
 void mount_inner(const struct config *config, const struct inner *inner)
 {
-    int root = CHECK(open("." STAGE_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC), "open root");
-    CHECK(fchdir(root), "enter root");
+    int root = CHECK(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), "open root");
     attach_below(root, inner->proc, "proc");
     attach_below(root, inner->sys, "sys");
     attach_below(root, inner->terminals, "dev/pts");
@@ -145,10 +137,4 @@ void mount_inner(const struct config *config, const struct inner *inner)
     set_last_pid(inner->last_pid, config->last_pid);
     if (config->limits)
         show_limits();
-    /* The mounts of the stage are locked in place here, and pivot_root refuses a locked one. */
-    int copy = clone_tree(".", AT_RECURSIVE);
-    CHECK(move_mount(copy, "", AT_FDCWD, ".", MOVE_MOUNT_F_EMPTY_PATH), "mount root");
-    CHECK(fchdir(copy), "enter root");
-    close(copy);
-    make_root();
 }

@@ -19,7 +19,7 @@ struct inner {
 
 /* As root of the new user namespace: makes /proc, /sys and /dev/pts with their masks, and sets up the network. */
 struct inner prepare_inner(void);
-/* In the mount namespace that mount_outer returned: attaches them, and makes the directory of the burrow the root. */
+/* In the mount namespace that mount_outer returned, whose root is that of the burrow: attaches them. */
 void mount_inner(const struct config *config, const struct inner *inner);
 
 /* A copy of the mount at `path`, not attached. `flags`: AT_RECURSIVE, or 0. */
@@ -28,7 +28,5 @@ int clone_tree(const char *path, unsigned int flags);
 int open_below(int root, const char *path);
 /* Attaches the mount `mount_fd` to the directory `target_fd`. */
 void attach(int mount_fd, int target_fd, const char *what);
-/* Makes the current directory, a mount point, the root, and detaches the former root. */
-void make_root(void);
 /* Enters a private copy of the host's mount namespace. */
 void leave_mounts_of_host(void);

@@ -11,6 +11,7 @@
 struct stage {
     int host;      /* the mount namespace of the host */
     int mounts;    /* the stage */
+    int copy;      /* the copy that PID 1 is in */
     int users;     /* the user namespace of PID 1 */
     int proc;      /* /proc of the host */
     int directory; /* the current directory in the host's mount namespace */
@@ -22,11 +23,7 @@ struct stage {
 struct stage make_stage(uint32_t owner);
 /* Once PID 1 is in its own copy. Post: the stage is empty, and this process is where it was before. */
 void leave_stage(struct stage *stage, pid_t first);
-
-/* Where the root of the burrow is put together. */
-#define STAGE_ROOT "/root"
-
-/* Enters the empty stage again. The current directory is lost. */
+/* Enters the empty stage again, whose root is the place for the root of the burrow. The current directory is lost. */
 void enter_stage(const struct stage *stage);
 /*
  * Copies the stage for PID 1, and returns the copy. Kernel rule: mounts that are copied into a mount namespace of

@@ -9,7 +9,7 @@ import { InitStatus, saysReady } from './init-status.ts'
 /** Far beyond what a loaded machine needs. Without it a start that hangs would never end. */
 const START_TIMEOUT_MS = 60_000
 
-/** The keys of native/src/config.h; a list gives one record per element. */
+/** The keys of native/src/config.h; a list gives one record per element. An empty record ends it. */
 export type InitConfig = Readonly<Record<string, string | number | readonly string[]>>
 
 export interface StartInit {
@@ -115,5 +115,5 @@ function encodeConfig(config: InitConfig): Buffer {
       records += `${key}=${text}\0`
     }
   }
-  return Buffer.from(records)
+  return Buffer.from(`${records}\0`)
 }
