@@ -74,8 +74,8 @@ test('a snapshot that sleeps for long is folded, wakes whole, and sleeps again',
   )
   for (const woken of wakes) expect(await run(woken, CHECK)).toBe('True True True\n')
   // What was made for the restore is gone.
-  const dirOf = ({ id }: Burrow) => factory.layout.burrow(id).dir
-  await expect.poll(() => readdir(dirOf(wakes[0]!)), { timeout: 10_000 }).not.toContain('unfolded')
+  const { unfolded } = factory.layout.burrow(wakes[0]!.id)
+  await expect.poll(() => readdir(unfolded), { timeout: 10_000 }).toEqual([])
   const [first, second] = wakes as [Burrow, Burrow]
   const again = await engine.snapshot(first, { leave: 'gone' })
   const later = await engine.restore(again.snapshot.id, { sandboxId: first.sandboxId, reseed: false })

@@ -52,16 +52,19 @@ export async function foldImages({ images, memory }: SnapshotPaths, worker: Page
 }
 
 /**
- * Makes a directory with the images of a folded snapshot as CRIU reads them. Pre: its memory
- * files are complete, and the directory does not exist.
+ * Makes a directory with the images of a folded snapshot as CRIU reads them. Pre: its memory files are complete, and
+ * the directory does not exist.
  */
-export async function unfoldImages(
-  { images, memory }: SnapshotPaths,
-  into: string,
-  worker: PageMover,
-): Promise<void> {
+export async function unfoldImages(paths: SnapshotPaths, into: string, worker: PageMover): Promise<void> {
   mkdirSync(into, { mode: 0o755 })
-  const names = readdirSync(images)
+  await unfoldInto(paths, { names: readdirSync(paths.images), into, worker })
+}
+
+/** Likewise in an empty directory. `names` are those of all images. */
+export async function unfoldInto(
+  { images, memory }: SnapshotPaths,
+  { names, into, worker }: { names: readonly string[]; into: string; worker: PageMover },
+): Promise<void> {
   const folded = names.filter(isFolded).map((name) => ({
     folded: join(images, name),
     pages: join(into, unfoldedName(name)),

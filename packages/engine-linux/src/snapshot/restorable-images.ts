@@ -1,6 +1,7 @@
-import { readdir, rm, rmdir } from 'node:fs/promises'
+import { readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { SnapshotPaths } from '../host/layout.ts'
-import { unfoldImages } from '../image/fold-images.ts'
+import { unfoldInto } from '../image/fold-images.ts'
 import type { FullManifest } from '../storage/manifest.ts'
 import type { SnapshotHost } from './snapshot-host.ts'
 
@@ -13,8 +14,8 @@ interface StoredSnapshot {
 }
 
 /**
- * The images of a snapshot as CRIU reads them. Those of a folded snapshot are made in `workDir`, beside the launch of
- * the burrow, so that a restore hardly waits for them.
+ * The images of a snapshot as CRIU reads them. Those of a folded snapshot are made in `workDir`, by a program that waits
+ * ahead of need, beside the launch of the burrow.
  */
 export class RestorableImages implements AsyncDisposable {
   /** Rejects when the images could not be made. */
@@ -22,7 +23,7 @@ export class RestorableImages implements AsyncDisposable {
   readonly #host: Pick<SnapshotHost, 'arrivals' | 'unfolder'>
   readonly #workDir: string | undefined
 
-  /** `workDir` does not exist yet. It goes with the burrow, should this process end first. */
+  /** `workDir` is empty. It goes with the burrow. */
   constructor(host: Pick<SnapshotHost, 'arrivals' | 'unfolder'>, snapshot: StoredSnapshot, workDir: string) {
     const isFolded = snapshot.manifest.folded === true
     this.#host = host
@@ -50,18 +51,22 @@ async function unfold(
 ): Promise<string> {
   // Pages that are still on their way read as zeros.
   await arrivals.require(manifest.id)
+  const names = manifest.images.map(({ name }) => name)
   let isBegun = false
   await unfolder.use(async (worker) => {
-    if (isBegun) await rm(workDir, { recursive: true })
+    if (isBegun) await empty(workDir)
     isBegun = true
-    await unfoldImages(paths, workDir, worker)
+    await unfoldInto(paths, { names, into: workDir, worker })
   })
   return workDir
+}
+
+async function empty(directory: string): Promise<void> {
+  for (const name of await readdir(directory)) await rm(join(directory, name))
 }
 
 /** In one go: removing them one by one would occupy the server for milliseconds. */
 async function removeUnfolded(directory: string, unfolder: SnapshotHost['unfolder']): Promise<void> {
   const names = await readdir(directory)
   await unfolder.use((worker) => worker.unlinkBeneath(directory, names))
-  await rmdir(directory)
 }

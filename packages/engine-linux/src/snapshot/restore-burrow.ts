@@ -57,15 +57,13 @@ export interface RestoreProcesses extends RestoreSource {
 export type RestoreBurrow = RestoreProcesses & Introduction
 
 /**
- * Makes a burrow from a snapshot: verify, take a spare, launch, enter CRIU, introduce, publish. On failure nothing of
+ * Makes a burrow from a snapshot: take a spare, verify, launch, enter CRIU, introduce, publish. On failure nothing of
  * the burrow is left. The snapshot is only read, so any number of restores may run at once.
  */
 export async function restoreBurrow(host: SnapshotHost, restore: RestoreBurrow): Promise<LinuxBurrow> {
   // The snapshot of a fork has just been written.
   if (restore.reason !== 'fork' && !host.arrivals.isArriving(restore.manifest.id))
     startReadAhead(restore.paths, restore.template)
-  await verifyRestorable(host, restore)
-  restore.signal?.throwIfAborted()
   try {
     return await restoreOnce(host, restore)
   } catch (error) {
@@ -115,7 +113,7 @@ async function restoreWithoutBroken(
 }
 
 /** Refuses a snapshot that cannot be restored here, before anything starts. */
-export async function verifyRestorable(host: SnapshotHost, restore: RestoreProcesses): Promise<void> {
+async function verifyRestorable(host: SnapshotHost, restore: RestoreProcesses): Promise<void> {
   const { paths, manifest, volumes } = restore
   await host.verified.verifyOnce(paths, manifest)
   await refuseMountsOverOpenFiles(host.imageThreads, paths.images, {
@@ -127,8 +125,8 @@ export async function verifyRestorable(host: SnapshotHost, restore: RestoreProce
 }
 
 /**
- * The first half of a restore: launches a burrow in `spare` and brings the saved processes back in it. The agent
- * listens, but still has the identity of the sandbox that was saved. On failure the caller discards the spare.
+ * The first half of a restore: verifies, launches a burrow in `spare` and brings the saved processes back in it. The
+ * agent listens, but still has the identity of the sandbox that was saved. On failure the caller discards the spare.
  * `onConnectable`: the agent's socket is there, and no process has run yet. Not called on every host.
  */
 export async function restoreProcesses(
@@ -138,7 +136,10 @@ export async function restoreProcesses(
   onConnectable: (launched: LaunchedBurrow) => void = () => {},
 ): Promise<LaunchedBurrow> {
   const { paths, manifest } = restore
-  await using images = new RestorableImages(host, restore, join(spare.paths.dir, 'unfolded'))
+  // Pages unfold meanwhile.
+  await using images = new RestorableImages(host, restore, spare.paths.unfolded)
+  await verifyRestorable(host, restore)
+  restore.signal?.throwIfAborted()
   const topLayer = manifest.layers[0] && host.layout.layer(manifest.layers[0])
   // Before the launch mounts the upper directory: overlayfs does not look at it again.
   await copyCarried({ list: paths.carried, layer: topLayer, upper: spare.paths.upper })
