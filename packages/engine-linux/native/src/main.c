@@ -119,7 +119,7 @@ static noreturn void run_inside(int socket, const struct filters *filters)
 }
 
 /* Returns the child that becomes PID 1. It waits at the other end of `socket`. */
-static pid_t start_first(int *socket, struct ids ids, const struct filters *filters)
+static pid_t start_first(int *socket, const struct filters *filters)
 {
     int ends[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), "socket pair");
@@ -130,8 +130,6 @@ static pid_t start_first(int *socket, struct ids ids, const struct filters *filt
         run_inside(ends[1], filters);
     close(ends[1]);
     *socket = ends[0];
-    map_ids(child, ids.base, ids.count);
-    CHECK(write(ends[0], "1", 1), "start the child");
     return child;
 }
 
@@ -182,8 +180,10 @@ int main(int argc, char **argv)
     raise_ceilings();
     struct stage stage = make_stage(ids.base);
     int socket;
-    pid_t child = start_first(&socket, ids, filters);
+    pid_t child = start_first(&socket, filters);
     leave_stage(&stage, child);
+    map_ids(child, ids.base, ids.count);
+    CHECK(write(socket, "1", 1), "start the child");
     unsigned long long started = start_time(child);
 
     struct order order;

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -16,11 +15,11 @@
 
 /* Any directory that every host has: what is made there is the root afterwards. */
 #define ANY_DIRECTORY "/sys"
-
-static const struct { const char *name; bool is_of_host; } directories[] = {
-    {"/proc", true}, {"/sys", true}, {"/dev", false},
-};
-#define COUNT (sizeof(directories) / sizeof(*directories))
+/*
+ * A file system of its own, with all that leaves the stage again: whoever detaches a mount waits for the kernel, but
+ * for all below it together only once.
+ */
+#define WORKSHOP "workshop"
 
 static int open_own_mounts(int proc)
 {
@@ -34,6 +33,19 @@ void leave_mounts_of_host(void)
     CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "make mounts private");
 }
 
+static void mount_small(const char *target)
+{
+    const char *options = "mode=0755,size=4k,nr_inodes=8";
+    CHECK(mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options), "make the stage");
+    CHECK(chdir(target), "enter the stage");
+}
+
+static void attach_new(int tree, const char *name)
+{
+    CHECK(mkdir(name, 0755), "make /%s of the stage", name);
+    attach(tree, open_below(AT_FDCWD, name), name);
+}
+
 struct stage make_stage(uint32_t owner)
 {
     struct stage stage = {
@@ -43,22 +55,16 @@ struct stage make_stage(uint32_t owner)
     };
     stage.host = open_own_mounts(stage.proc);
     leave_mounts_of_host();
-    int trees[COUNT];
-    for (size_t i = 0; i < COUNT; i++)
-        trees[i] = directories[i].is_of_host ? clone_tree(directories[i].name, AT_RECURSIVE) : -1;
-    const char *options = "mode=0755,size=4k,nr_inodes=8";
-    CHECK(mount("tmpfs", ANY_DIRECTORY, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options), "make the stage");
-    CHECK(chdir(ANY_DIRECTORY), "enter the stage");
-    for (size_t i = 0; i < COUNT; i++) {
-        const char *name = directories[i].name + 1;
-        CHECK(mkdir(name, 0755), "make /%s of the stage", name);
-        if (trees[i] != -1)
-            attach(trees[i], open_below(AT_FDCWD, name), name);
-    }
-    attach(make_devices(owner), open_below(AT_FDCWD, "dev"), "dev");
+    int proc = clone_tree("/proc", AT_RECURSIVE), sys = clone_tree("/sys", AT_RECURSIVE);
+    mount_small(ANY_DIRECTORY);
     CHECK(syscall(SYS_pivot_root, ".", "."), "pivot_root");
     CHECK(umount2(".", MNT_DETACH), "detach the root of the host");
     CHECK(chdir("/"), "enter the stage");
+    CHECK(mkdir(WORKSHOP, 0755), "make the stage");
+    mount_small(WORKSHOP);
+    attach_new(proc, "proc");
+    attach_new(sys, "sys");
+    attach_new(make_devices(owner), "dev");
     return stage;
 }
 
@@ -74,11 +80,9 @@ void leave_stage(struct stage *stage, pid_t first)
     stage->users = open_namespace(stage->proc, first, "user");
     stage->copy = open_namespace(stage->proc, first, "mnt");
     stage->mounts = open_own_mounts(stage->proc);
-    stage->devices = clone_tree("/dev", 0);
-    for (size_t i = 0; i < COUNT; i++)
-        if (directories[i].is_of_host)
-            CHECK(umount2(directories[i].name, MNT_DETACH), "empty the stage");
-    CHECK(umount2("/dev", MNT_DETACH), "empty the stage");
+    stage->devices = clone_tree("/" WORKSHOP "/dev", 0);
+    CHECK(chdir("/"), "leave the stage");
+    CHECK(umount2(WORKSHOP, MNT_DETACH), "empty the stage");
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
     CHECK(mount_setattr(AT_FDCWD, "/", 0, &attr, sizeof(attr)), "close the stage");
     CHECK(setns(stage->host, CLONE_NEWNS), "leave the stage");

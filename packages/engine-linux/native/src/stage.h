@@ -19,7 +19,7 @@ struct stage {
     int socket;    /* /.dormouse/run of the burrow, likewise */
 };
 
-/* Post: this process is in the stage, with /proc and /sys of the host and /dev of the burrow. */
+/* Post: this process is in a directory of the stage with proc and sys of the host and dev of the burrow. */
 struct stage make_stage(uint32_t owner);
 /* Once PID 1 is in its own copy. Post: the stage is empty, and this process is where it was before. */
 void leave_stage(struct stage *stage, pid_t first);
