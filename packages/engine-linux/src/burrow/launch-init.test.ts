@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { chown, mkdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -80,6 +81,30 @@ async function launch(...args: readonly string[]) {
   }
   return { launched, recorded, end, upper: join(name, 'upper') }
 }
+
+/** What root of the burrow gets who has every capability there, which no process of a sandbox has. */
+const ATTACK = `
+import ctypes, errno
+libc = ctypes.CDLL(None, use_errno=True)
+DETACH, REMOUNT, BIND = 2, 32, 4096
+def outcome(result): return "done" if result == 0 else errno.errorcode[ctypes.get_errno()]
+for path in (b"/.dormouse/run", b"/.dormouse", b"/dev"): print("unmount", path.decode(), outcome(libc.umount2(path, DETACH)))
+print("make writable", outcome(libc.mount(None, b"/.dormouse", None, REMOUNT | BIND, None)))
+`
+
+test('no privilege inside undoes a mount or makes it writable', async () => {
+  const { launched, end } = await launch(`b'1'`, 'stay')
+  const { pid } = await launched
+  const inside = ['--target', String(pid), '--user', '--mount', '/usr/bin/python3', '-S', '-c', ATTACK]
+  const said = execFileSync('nsenter', inside, { encoding: 'utf8' })
+  await end()
+  expect(said.trim().split('\n')).toEqual([
+    'unmount /.dormouse/run EINVAL',
+    'unmount /.dormouse EINVAL',
+    'unmount /dev EINVAL',
+    'make writable EPERM',
+  ])
+})
 
 describe('an agent in hostile hands', () => {
   test.each([
