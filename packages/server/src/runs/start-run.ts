@@ -6,7 +6,7 @@ import { keptCode } from './kept-code.ts'
 import { RUN_OVERHEAD_BYTES } from './limits.ts'
 import type { LiveRun } from './live-run.ts'
 import type { LiveRuns } from './live-runs.ts'
-import type { RunRow } from './run-journal.ts'
+import type { RunRow } from './run-rows.ts'
 import type { StartRunRequest } from './runs.ts'
 
 export interface StartedRun {
