@@ -128,6 +128,15 @@ test('without room, and for a long change, the caller writes: what waits is appl
   expect(db.changes).toEqual(['a', 'b'])
 })
 
+test('after it was closed the caller writes', () => {
+  const db = new Database()
+  const log = db.open()
+  log.append('a')
+  log[Symbol.dispose]()
+  expect(db.changes).toEqual(['a'])
+  expect(log.append('b')).toBe(false)
+})
+
 test('on a full disk changes wait, at most some; then callers hear of it, and with room nothing is missing', () => {
   const db = new Database()
   const log = db.open()

@@ -35,6 +35,7 @@ export class RunLog<Change> implements Disposable {
   #waiting: Change[] = []
   #timer: NodeJS.Timeout | undefined
   #immediate: NodeJS.Immediate | undefined
+  #isClosed = false
 
   /** Applies what an earlier server left. */
   constructor(options: RunLogOptions<Change>) {
@@ -54,7 +55,8 @@ export class RunLog<Change> implements Disposable {
 
   /** False: the change is not in the log, and nothing waits, so the caller applies it. Throws what `apply` throws. */
   append(change: Change): boolean {
-    if (!this.#options.hasRoom() || this.#waiting.length >= WAITING_MAX || !this.#write(change)) {
+    const mayWait = !this.#isClosed && this.#waiting.length < WAITING_MAX && this.#options.hasRoom()
+    if (!mayWait || !this.#write(change)) {
       this.flush()
       return false
     }
@@ -83,7 +85,8 @@ export class RunLog<Change> implements Disposable {
       // A full disk.
     }
     this.#stopTimers()
-    closeSync(this.#fd)
+    if (!this.#isClosed) closeSync(this.#fd)
+    this.#isClosed = true
   }
 
   readonly #flushLater = () => {
