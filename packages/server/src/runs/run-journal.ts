@@ -127,7 +127,7 @@ export class RunJournal implements Disposable {
   add(run: NewRun): RunRow {
     const bytes = RUN_OVERHEAD_BYTES + run.kept.bytes
     const id = this.#lastId + 1
-    this.#write({ row: valuesOf(run, id, bytes) })
+    this.#write({ row: valuesOf(run, id, bytes) }, bytes + (run.request?.code.length ?? 0))
     this.#lastId = id
     const row = rowOf(run, id, bytes)
     if (this.#log.waitingCount === 0) return row
@@ -137,8 +137,8 @@ export class RunJournal implements Disposable {
     return row
   }
 
-  #write(change: Change): void {
-    if (!this.#log.append(change)) this.#db.transaction(() => this.#applyOne(change))
+  #write(change: Change, bytes: number): void {
+    if (!this.#log.append(change, bytes)) this.#db.transaction(() => this.#applyOne(change))
   }
 
   #apply(changes: readonly Change[], last: number): void {
@@ -178,7 +178,7 @@ export class RunJournal implements Disposable {
     const end = exitCode !== undefined && {
       end: [isLost ? 'lost' : 'finished', now, exitCode, bytes, run] as const,
     }
-    this.#write({ run, events, bytes, ...end })
+    this.#write({ run, events, bytes, ...end }, bytes)
   }
 
   setLanguage(run: number, language: Language): void {

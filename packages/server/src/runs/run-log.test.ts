@@ -46,7 +46,7 @@ function killed(): string {
 test('changes reach the database together, in order, a moment later', async () => {
   const db = new Database()
   const log = db.open()
-  for (const change of ['a', 'b']) expect(log.append(change)).toBe(true)
+  for (const change of ['a', 'b']) expect(log.append(change, 1)).toBe(true)
   expect(db.changes).toEqual([])
   await expect.poll(() => db.changes).toEqual(['a', 'b'])
 })
@@ -54,13 +54,13 @@ test('changes reach the database together, in order, a moment later', async () =
 test('after kill -9 the next server applies what is left, and nothing twice', () => {
   const db = new Database()
   const log = db.open()
-  log.append('a')
+  log.append('a', 1)
   log.flush()
-  for (const change of ['b', 'c']) log.append(change)
+  for (const change of ['b', 'c']) log.append(change, 1)
   const left = killed()
   const next = db.open(left)
   expect(db.changes).toEqual(['a', 'b', 'c'])
-  next.append('d')
+  next.append('d', 1)
   next.flush()
   db.open(left)
   expect(db.changes).toEqual(['a', 'b', 'c', 'd'])
@@ -69,7 +69,7 @@ test('after kill -9 the next server applies what is left, and nothing twice', ()
 test('kill -9 between the transaction and the next change: nothing is applied again', () => {
   const db = new Database()
   const log = db.open()
-  for (const change of ['a', 'b', 'c']) log.append(change)
+  for (const change of ['a', 'b', 'c']) log.append(change, 1)
   log.flush()
   db.open(killed())
   expect(db.changes).toEqual(['a', 'b', 'c'])
@@ -78,9 +78,9 @@ test('kill -9 between the transaction and the next change: nothing is applied ag
 test('what an earlier round left behind the newest change does not count', () => {
   const db = new Database()
   const log = db.open()
-  for (const change of ['a long change', 'b', 'c']) log.append(change)
+  for (const change of ['a long change', 'b', 'c']) log.append(change, 1)
   log.flush()
-  log.append('d')
+  log.append('d', 1)
   expect(readFileSync(path, 'utf8')).toMatch(/"d".*\n.*"c"/s)
   db.open(killed())
   expect(db.changes).toEqual(['a long change', 'b', 'c', 'd'])
@@ -91,7 +91,7 @@ test.each([1, 5, 12])(
   (bytes) => {
     const db = new Database()
     const log = db.open()
-    for (const change of ['a', 'b', 'another']) log.append(change)
+    for (const change of ['a', 'b', 'another']) log.append(change, 1)
     const left = killed()
     truncateSync(left, readFileSync(left).length - bytes)
     // The rest of the line is of an earlier round.
@@ -104,14 +104,14 @@ test.each([1, 5, 12])(
 test('changes that begin after what the database has are dropped: a power cut took those between', () => {
   const db = new Database()
   const log = db.open()
-  log.append('a')
+  log.append('a', 1)
   log.flush()
-  log.append('b')
+  log.append('b', 1)
   const left = killed()
   const before = new Database()
   const next = before.open(left)
   expect(before.changes).toEqual([])
-  next.append('c')
+  next.append('c', 1)
   before.open(left)
   expect(before.changes).toEqual(['c'])
 })
@@ -119,22 +119,22 @@ test('changes that begin after what the database has are dropped: a power cut to
 test('without room, and for a long change, the caller writes: what waits is applied before', () => {
   const db = new Database()
   const log = db.open()
-  log.append('a')
-  expect(log.append('x'.repeat(100_000))).toBe(false)
+  log.append('a', 1)
+  expect(log.append('long', 100_000)).toBe(false)
   expect(db.changes).toEqual(['a'])
-  log.append('b')
+  log.append('b', 1)
   db.hasRoom = false
-  expect(log.append('c')).toBe(false)
+  expect(log.append('c', 1)).toBe(false)
   expect(db.changes).toEqual(['a', 'b'])
 })
 
 test('after it was closed the caller writes', () => {
   const db = new Database()
   const log = db.open()
-  log.append('a')
+  log.append('a', 1)
   log[Symbol.dispose]()
   expect(db.changes).toEqual(['a'])
-  expect(log.append('b')).toBe(false)
+  expect(log.append('b', 1)).toBe(false)
 })
 
 test('on a full disk changes wait, at most some; then callers hear of it, and with room nothing is missing', () => {
@@ -143,7 +143,7 @@ test('on a full disk changes wait, at most some; then callers hear of it, and wi
   db.fails = true
   const appended: string[] = []
   const fill = () => {
-    for (let n = 0; n < 1_000; n++) if (log.append(`${n}`)) appended.push(`${n}`)
+    for (let n = 0; n < 1_000; n++) if (log.append(`${n}`, 1)) appended.push(`${n}`)
   }
   expect(fill).toThrow('full')
   expect(appended.length).toBeLessThan(1_000)
@@ -154,11 +154,11 @@ test('on a full disk changes wait, at most some; then callers hear of it, and wi
 
 test('a server whose disk is full at the start keeps what an earlier one left', () => {
   const db = new Database()
-  db.open().append('a')
+  db.open().append('a', 1)
   const left = killed()
   db.fails = true
   const log = db.open(left)
-  log.append('b')
+  log.append('b', 1)
   db.fails = false
   log.flush()
   expect(db.changes).toEqual(['a', 'b'])

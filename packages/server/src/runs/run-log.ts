@@ -53,10 +53,13 @@ export class RunLog<Change> implements Disposable {
     return this.#waiting.length
   }
 
-  /** False: the change is not in the log, and nothing waits, so the caller applies it. Throws what `apply` throws. */
-  append(change: Change): boolean {
-    const mayWait = !this.#isClosed && this.#waiting.length < WAITING_MAX && this.#options.hasRoom()
-    if (!mayWait || !this.#write(change)) {
+  /**
+   * False: the change is not in the log, and nothing waits, so the caller applies it. Throws what `apply` throws.
+   * `bytes`: about how long it is.
+   */
+  append(change: Change, bytes: number): boolean {
+    const isShort = bytes <= CHANGE_MAX_BYTES && this.#waiting.length < WAITING_MAX
+    if (this.#isClosed || !isShort || !this.#options.hasRoom() || !this.#write(change)) {
       this.flush()
       return false
     }
@@ -109,7 +112,6 @@ export class RunLog<Change> implements Disposable {
   #write(change: Change): boolean {
     const number = this.#last + 1
     const line = Buffer.from(`[${number},${JSON.stringify(change)},${number}]\n`)
-    if (line.length > CHANGE_MAX_BYTES) return false
     try {
       if (writeSync(this.#fd, line, 0, line.length, this.#at) < line.length) return false
     } catch {
