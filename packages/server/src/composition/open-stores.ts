@@ -7,6 +7,7 @@ import type { ServerConfig } from '../config/config.ts'
 import { ServiceRows } from '../deployments/service-rows.ts'
 import { EventRows } from '../fleet/event-rows.ts'
 import type { Closing } from '../host/closing.ts'
+import { freeRoom } from '../host/host-room.ts'
 import { ROOM_FOR_RECORDS, type SpaceReserve } from '../host/space-reserve.ts'
 import { JobRows } from '../jobs/job-rows.ts'
 import { TaskRows } from '../jobs/task-rows.ts'
@@ -38,6 +39,8 @@ import { WebhookRows } from '../webhooks/webhook-rows.ts'
 
 /** The share of the disk reserve that only state.db and wakes may use. */
 const RESERVE_FOR_RECORDS = 0.5
+/** Far more than what the log in front of journal.db holds takes there. */
+const LOG_ROOM_BYTES = 8 * 1024 ** 2
 
 export interface OpenStores {
   readonly config: ServerConfig
@@ -79,7 +82,12 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
   return {
     ...{ db, journalDb, jobDb },
     clock: new ServerClock({ clock: hostClock, lastRecordedMs: usage.recordedAt, log }),
-    journal: new RunJournal(journalDb),
+    journal: opened.use(
+      new RunJournal(journalDb, {
+        logPath: join(config.dataDir, 'journal.log'),
+        hasRoom: () => freeRoom(config.dataDir).bytes >= LOG_ROOM_BYTES,
+      }),
+    ),
     journalUpkeep: opened.use(new JournalUpkeep(journalDb, log)),
     usage,
     jobs: new JobRows(jobDb),
