@@ -66,6 +66,10 @@ const offendingTrees: Record<string, readonly SourceFile[]> = {
   'functions of Python have at most 60 lines': [
     { path: 'python/a.py', text: `def a():\n${'    a()\n'.repeat(61)}` },
   ],
+  'what is exported is used by another file': [
+    { path: 'packages/a/src/a.ts', text: 'export const used = 1\nexport function unused() {}' },
+    { path: 'packages/a/src/b.ts', text: "import { used } from './a.ts'" },
+  ],
 }
 
 describe('tidy rules', () => {
