@@ -1,7 +1,7 @@
 import { posix } from 'node:path'
 import { longFunctions, longPythonFunctions } from './function-length.ts'
 import { longLines } from './line-length.ts'
-import { importsAgree } from './package-imports.ts'
+import { dependenciesExplained, importsAgree } from './package-imports.ts'
 import { unusedExports } from './unused-exports.ts'
 
 /** The rules of STYLE that a machine can check. Each takes a file and says what is wrong with it. */
@@ -229,6 +229,8 @@ export const broken: Record<string, Rule> = {
 /** Rules that need more than one file to judge. */
 export const brokenByTree: Record<string, RuleOfTree> = {
   'each package declares what it imports, and imports what it declares': importsAgree,
+
+  'every dependency is explained': dependenciesExplained,
 
   'functions of Python have at most 60 lines': longPythonFunctions,
 
