@@ -164,7 +164,7 @@ async function preload(burrow: MicrovmBurrow, modules: readonly string[]): Promi
   }
 }
 
-function machineOf({ qemu }: MicrovmHost, memoryBytes: number): Machine {
+export function machineOf({ qemu }: MicrovmHost, memoryBytes: number): Machine {
   const { accelerator, version } = qemu
   return { accelerator, qemuVersion: version, kernel: KERNEL_PIN.release, memoryBytes, cpus: 1 }
 }

@@ -3,7 +3,7 @@ import type { ArrivingPart, PortablePart } from '@dormouse/engine'
 import { z } from 'zod'
 
 /** Memory is fetched in pieces of this size while a sandbox waits: smaller than the chunks of archives. */
-const MEMORY_CHUNK_BYTES = 128 * 1024
+export const MEMORY_CHUNK_BYTES = 128 * 1024
 
 /** The list of a snapshot: its parts, each with the name of its own list, which names chunks. */
 export const snapshotListSchema = z.strictObject({
