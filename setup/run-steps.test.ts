@@ -149,7 +149,7 @@ describe('runSteps', () => {
       await runSteps([{ ...step, scope: 'data', isInPlace: () => true }], { ...context(), dataDir })
       expect(step.runs).toBe(0)
     } finally {
-      execFileSync('umount', [dataDir])
+      execFileSync('umount', ['--lazy', dataDir])
     }
   })
 
