@@ -1,7 +1,7 @@
 import { z } from 'zod'
 
 /** What a host says of itself with every renewal of its lease. A newer version may say more. */
-export const hostRecordSchema = z.object({
+const hostRecordSchema = z.object({
   id: z.string(),
   /** Where the other hosts reach its API. Empty until it listens. */
   address: z.union([z.literal(''), z.url({ protocol: /^https?$/ })]),

@@ -20,10 +20,10 @@ const HOUR_MS = 3600 * 1000
 const REPLICAS_MAX = 100
 const CONCURRENCY_MAX = 100_000
 const SEARCH_MAX_BYTES = 1000
-export const SERVICE_LOG_LINES_MAX = 10_000
+const SERVICE_LOG_LINES_MAX = 10_000
 
 const ID = /^sv-[2-9a-km-np-z]{16}$/
-export const serviceIdField = z.string().regex(ID, 'is not the id of a service')
+const serviceIdField = z.string().regex(ID, 'is not the id of a service')
 /** Routes accept the id of a service or the name that its owner gave it. */
 export const serviceRefField = z
   .union([serviceIdField, nameField], { error: 'is neither the id nor the name of a service' })
@@ -151,7 +151,7 @@ export const rollbackServiceSchema = z
   .prefault({})
   .meta({ id: 'RollbackService', examples: [{ version: 2 }] })
 
-export const serviceVersionSchema = z
+const serviceVersionSchema = z
   .strictObject({
     version: z.int(),
     state: z

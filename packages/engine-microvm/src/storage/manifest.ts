@@ -17,7 +17,7 @@ import { z } from 'zod'
 export const MANIFEST_FORMAT_VERSION = 1
 
 /** What a guest was booted with. Its memory and devices only make sense to the same machine. */
-export const machineSchema = z.strictObject({
+const machineSchema = z.strictObject({
   accelerator: z.enum(['kvm', 'tcg']),
   qemuVersion: z.string(),
   kernel: z.string(),

@@ -14,6 +14,7 @@ import { requireIsolation } from '../require-isolation.ts'
 import { Sandbox } from '../sandbox.ts'
 import type { SandboxDependencies } from '../sandbox-dependencies.ts'
 import { nameTaken } from '../sandbox-errors.ts'
+import { beginRow } from './begin-row.ts'
 import { burrowFromTemplate, type FromTemplate } from './burrow-from-template.ts'
 
 export interface CreateOptions {
@@ -180,20 +181,10 @@ function newRow(
     template: snapshot?.template ?? request.template,
     id,
     owner: caller.keyId,
-    state: 'creating',
-    tier: undefined,
     head: snapshot?.id,
     headOf: snapshot?.sandboxId,
-    burrow: undefined,
     forkedFrom: snapshot?.sandboxId,
-    createdAt: now,
-    lastActiveAt: now,
-    stateSince: now,
-    lostSince: undefined,
-    wakesAt: undefined,
-    diskBytes: undefined,
-    diskFiles: undefined,
-    pausedAtBytes: undefined,
+    ...beginRow(now),
   }
 }
 
