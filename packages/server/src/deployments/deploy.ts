@@ -12,7 +12,8 @@ import type { Templates } from '../templates/templates.ts'
 import { COPY_ALL, detectProject } from './detect-project.ts'
 import type { LiveService } from './live-service.ts'
 import type { Replica } from './replica.ts'
-import type { Program, ReadyState, VersionPlan, VersionRow } from './service-rows.ts'
+import type { Program, ReadyState, ServiceSettings, VersionPlan, VersionRow } from './service-rows.ts'
+import { mergeSettings } from './service-settings.ts'
 
 /** A program without a time of its own for getting ready. */
 const READY_MS = 60_000
@@ -39,7 +40,8 @@ export interface Deployment {
 
 /**
  * Makes a version: builds its template, starts its program, waits until it is ready, saves that state, and sends
- * requests to it. Throws when it failed; what it made is then removed, and the version before keeps serving.
+ * requests to it. The settings that came with it are in force from then on: a health check of the new version may mean
+ * nothing to the old one. Throws when it failed; what it made is then removed, and the version before keeps serving.
  */
 export async function deploy(services: DeployServices, deployment: Deployment): Promise<void> {
   const { service, signal } = deployment
@@ -57,11 +59,12 @@ export async function deploy(services: DeployServices, deployment: Deployment): 
     const ready = await makeReady(services, { ...deployment, version }, replica)
     put({ ready })
     const started = await service.adopt(replica, version, ready)
-    await untilAnswers(service, started, version.plan, ready)
+    const settings = () => mergeSettings(service.row.settings, deployment.request)
+    await untilAnswers(started, { version, health: settings().health })
     signal.throwIfAborted()
     put({ state: 'ready' })
     started.say(`version ${version.version} serves`)
-    service.switchTo(version)
+    service.switchTo(version, settings())
   } catch (error) {
     if (replica !== undefined) await service.remove(replica)
     throw error
@@ -69,14 +72,14 @@ export async function deploy(services: DeployServices, deployment: Deployment): 
 }
 
 async function untilAnswers(
-  service: LiveService,
   replica: Replica,
-  { ready, port }: VersionPlan,
-  { program }: ReadyState,
+  { version, health }: { version: VersionRow; health: ServiceSettings['health'] },
 ): Promise<void> {
-  const timeoutMs = ready?.timeoutMs ?? (program === undefined ? RUNNING_READY_MS : READY_MS)
-  await service.answers(replica, timeoutMs).catch((error: unknown) => {
-    throw program === undefined && hasErrorCode(error, 'port_closed') ? nothingStarted(port, error) : error
+  const { ready, port } = version.plan
+  const isStarted = version.ready?.program !== undefined
+  const timeoutMs = ready?.timeoutMs ?? (isStarted ? READY_MS : RUNNING_READY_MS)
+  await replica.untilAnswers({ timeoutMs, health }).catch((error: unknown) => {
+    throw !isStarted && hasErrorCode(error, 'port_closed') ? nothingStarted(port, error) : error
   })
 }
 
