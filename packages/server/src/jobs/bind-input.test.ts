@@ -37,3 +37,20 @@ test.each(INPUTS)('bash finds the input %j in the environment: text as it is, th
   const found = execFileSync('bash', ['-c', code], { encoding: 'utf8' })
   expect(typeof input === 'string' ? found : JSON.parse(found)).toEqual(input)
 })
+
+test.each([
+  [1.5, '1.5'],
+  [[null, true], 'list(NULL, TRUE)'],
+  ['a "b"\n\0', '"a \\"b\\"\\n"'],
+  [
+    { 'a"b': ['c'], d: {} },
+    'structure(list(list("c"), structure(list(), names = as.character(c()))), names = as.character(c("a\\"b", "d")))',
+  ],
+])('R gets the input %j as %s', (input, expected) => {
+  const { before, code } = bindInput({ code: 'item + 1', language: 'r', variable: 'item' }, task(input))
+  expect(code).toBe('item + 1')
+  expect(before).toEqual({
+    language: 'r',
+    code: `Sys.setenv(DORMOUSE_JOB_ID = "job-2222222222222222", DORMOUSE_TASK_INDEX = "7", DORMOUSE_TASK_ATTEMPT = "2"); item <- ${expected}`,
+  })
+})

@@ -14,7 +14,7 @@ export interface BoundCode {
 
 /**
  * How code finds its input, and the numbers of its job, task and attempt in the environment. The input never becomes
- * code: each language reads it from a quoted text.
+ * code: each language reads it from a quoted text. R, which reads no JSON by itself, gets it as nested lists.
  */
 export function bindInput(
   { code, language, variable }: { code: string; language: Language; variable: string },
@@ -26,6 +26,7 @@ export function bindInput(
     DORMOUSE_TASK_ATTEMPT: String(attempts),
   }
   if (language === 'bash') return { before: undefined, code: bashCode(code, variable, input, environment) }
+  if (language === 'r') return { before: { code: rBinding(variable, input, environment), language }, code }
   // JSON text, encoded as JSON again, is a string literal of Python and JavaScript.
   const value = JSON.stringify(input)
   const names = JSON.stringify(JSON.stringify(environment))
@@ -50,6 +51,26 @@ function bashCode(
   const names = Object.entries(environment).map(([name, given]) => `${name}=${quoted(given)}`)
   const isExported = Buffer.byteLength(text) <= EXPORTED_MAX_BYTES
   return `export ${names.join(' ')}; ${isExported ? 'export ' : ''}${variable}=${quoted(text)}; ${code}`
+}
+
+function rBinding(variable: string, input: string, environment: Record<string, string>): string {
+  const names = Object.entries(environment).map(([name, given]) => `${name} = ${rText(given)}`)
+  return `Sys.setenv(${names.join(', ')}); ${variable} <- ${rValue(JSON.parse(input))}`
+}
+
+function rValue(value: unknown): string {
+  if (value === null) return 'NULL'
+  if (typeof value === 'string') return rText(value)
+  if (typeof value === 'boolean') return value ? 'TRUE' : 'FALSE'
+  if (typeof value !== 'object') return String(value)
+  const list = `list(${Object.values(value).map(rValue).join(', ')})`
+  if (Array.isArray(value)) return list
+  return `structure(${list}, names = as.character(c(${Object.keys(value).map(rText).join(', ')})))`
+}
+
+/** A literal of R, whose escapes are those of JSON. It knows no NUL and no half of a character. */
+function rText(text: string): string {
+  return JSON.stringify(text.replaceAll('\0', '').replaceAll(/\p{Surrogate}/gu, ''))
 }
 
 function quoted(text: string): string {
