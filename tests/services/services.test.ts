@@ -187,8 +187,18 @@ describe('the program of a service', () => {
     expect(await services.ask('ending')).toMatchObject({ count: 1 })
   })
 
-  test('is restarted when its health check fails', async () => {
-    await services.deploy('sick', { health: { path: '/healthz', intervalMs: 1000, failures: 1 } })
+  test('is ready when its health check succeeds, and is restarted when it fails', async () => {
+    const health = { path: '/healthz', intervalMs: 1000, failures: 1 }
+    const cold = await services.deploy('sick', {
+      health,
+      env: { WARM_AFTER: '1000' },
+      ready: { port: 3000, timeoutMs: 2_000 },
+    })
+    expect(cold.versions[0]).toMatchObject({
+      state: 'failed',
+      error: expect.stringMatching(/not ready after 2000 ms.*\/healthz returned status 503/),
+    })
+    expect(await services.deploy('sick', { health, env: { WARM_AFTER: '1' } })).toMatchObject({ version: 2 })
     const { pid } = await services.ask('sick')
     await services.ask('sick', '/sick')
     await services.until('sick', ({ replicas }) => replicas.items[0].restarts === 1)

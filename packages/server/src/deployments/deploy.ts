@@ -9,6 +9,7 @@ import { startProgram } from '../templates/recipe/start-program.ts'
 import { listTarEntries } from '../templates/recipe/tar-entries.ts'
 import type { Uploads } from '../templates/recipe/uploads.ts'
 import type { Templates } from '../templates/templates.ts'
+import { firstCheck, untilHealthy } from './check-health.ts'
 import { COPY_ALL, detectProject } from './detect-project.ts'
 import type { LiveService } from './live-service.ts'
 import type { Replica } from './replica.ts'
@@ -159,7 +160,7 @@ async function untilBuilt(
 /** Starts the program in the first replica and saves the state in which it is ready. */
 async function makeReady(
   services: DeployServices,
-  { service, version, signal }: Deployment,
+  { service, request, version, signal }: Deployment,
   { sandbox }: Replica,
 ): Promise<ReadyState> {
   const { plan } = version
@@ -168,6 +169,7 @@ async function makeReady(
   if (burrow === undefined)
     throw new DormouseError('conflict', 'The sandbox of the new version went to sleep.')
   const start = programOf(services, service, plan)
+  const check = firstCheck(plan.port, mergeSettings(service.row.settings, request).health)
   let program: Program | undefined
   let eventSeq = -1
   if (start !== undefined) {
@@ -175,10 +177,17 @@ async function makeReady(
     await sandbox.use({ cause: 'process', what: 'starting a service', signal }, async () => {})
     const settings = { ...PLAIN_SETTINGS, ...start }
     const ready = plan.ready ?? { port: plan.port, timeoutMs: READY_MS }
+    let unwell: unknown
+    const onFailure = (error: unknown) => {
+      unwell = error
+    }
     const processId = await startProgram({ log: new BuildLog(), signal }, burrow, {
-      ...start,
-      settings,
-      ready,
+      ...{ ...start, settings, ready },
+      next: async (ended) => {
+        if (check !== undefined) await untilHealthy(burrow.guest, check, { signal: ended, onFailure })
+      },
+    }).catch((error: unknown) => {
+      throw unwell === undefined ? error : notReady(error, unwell)
     })
     program = { ...start, processId }
     for await (const { seq } of burrow.guest.processes.events(processId, {
@@ -190,6 +199,12 @@ async function makeReady(
   }
   const { id } = await sandbox.snapshot({ name: 'ready', kind: 'full' })
   return { snapshotId: id as ReadyState['snapshotId'], program, eventSeq }
+}
+
+/** `unwell`: what the last health check said. */
+function notReady(error: unknown, unwell: unknown): DormouseError {
+  const [what, why] = [error, unwell].map((one) => (one instanceof Error ? one.message : String(one)))
+  return new DormouseError('setup_failed', `${what} Its health check failed: ${why}`, { cause: error })
 }
 
 function programOf(

@@ -4,7 +4,7 @@ import { DormouseError, hasErrorCode, type SandboxId } from '@dormouse/contracts
 import type { ServiceAnswer } from '@dormouse/contracts/http'
 import type { Burrow, Guest } from '@dormouse/engine'
 import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
-import { checkHealth } from './check-health.ts'
+import { CHECK_TIMEOUT_MS, checkHealth, firstCheck, untilHealthy } from './check-health.ts'
 import { followProgram, type ProgramExit } from './follow-program.ts'
 import type { ServiceLog } from './service-log.ts'
 import type { Program, ReplicaRow, ServiceRows, ServiceSettings } from './service-rows.ts'
@@ -125,9 +125,9 @@ export class Replica {
     timeoutMs: number
     health: ServiceSettings['health']
   }): Promise<void> {
-    const { port } = this
+    const check = firstCheck(this.port, health)
     return this.untilListens({ timeoutMs }, async (guest) => {
-      if (health?.path !== undefined) await checkHealth(guest, { port, path: health.path, timeoutMs })
+      if (check !== undefined) await untilHealthy(guest, check, { signal: AbortSignal.timeout(timeoutMs) })
     })
   }
 
@@ -200,7 +200,7 @@ export class Replica {
     const burrow = this.#state === 'ready' && health !== undefined ? this.#runningBurrow() : undefined
     if (health === undefined || burrow === undefined) return
     try {
-      const { path, timeoutMs = 5_000 } = health
+      const { path, timeoutMs = CHECK_TIMEOUT_MS } = health
       await checkHealth(burrow.guest, { port: this.port, path, timeoutMs })
       this.#failedChecks = 0
     } catch (error) {
