@@ -13,6 +13,7 @@ const NOT_OF_SERVICES = new Set([
     '--wake-on-data',
     '--at-memory-limit',
     '--checkpoint-every',
+    '--isolation',
     '--expires-after',
     '--expires-idle',
   ],

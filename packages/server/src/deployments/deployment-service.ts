@@ -6,12 +6,7 @@ import {
   type SandboxId,
   type ServiceId,
 } from '@dormouse/contracts'
-import type {
-  DeployServiceRequest,
-  ServiceLogLineAnswer,
-  updateServiceSchema,
-} from '@dormouse/contracts/http'
-import type { z } from 'zod'
+import type { DeployServiceRequest, ServiceLogLineAnswer } from '@dormouse/contracts/http'
 import type { Caller } from '../access/caller.ts'
 import type { Log } from '../log.ts'
 import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
@@ -29,7 +24,7 @@ import { type ReadLines, ServiceLog } from './service-log.ts'
 import type { ServiceOwnership } from './service-ownership.ts'
 import type { ServiceRow, ServiceRows, VersionRow } from './service-rows.ts'
 import { ServiceSessions } from './service-sessions.ts'
-import { DEFAULT_SETTINGS, mergeSettings } from './service-settings.ts'
+import { DEFAULT_SETTINGS, mergeSettings, type SettingsChange } from './service-settings.ts'
 import { viewService } from './view-service.ts'
 
 const SERVICES_PER_OWNER = 1000
@@ -116,7 +111,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
 
   get listener(): SandboxListener {
     return {
-      awake: (row, { burrow }) => this.#ofReplica.get(row.id)?.awake(row, burrow),
+      awake: (row) => this.#ofReplica.get(row.id)?.awake(row),
       deleted: ({ id }) => this.#ofReplica.get(id)?.forget(id),
     }
   }
@@ -128,18 +123,6 @@ export class DeploymentService implements Deployments, AsyncDisposable {
       throw new DormouseError('conflict', `A version of "${name}" is being deployed.`, {
         hint: 'Wait until it is ready or has failed.',
       })
-    const { public: isPublic, replicas, health, restart, keepVersions, checkpointEveryMs } = request
-    service.put({
-      ...service.row,
-      settings: mergeSettings(service.row.settings, {
-        restart,
-        ...(isPublic !== undefined && { public: isPublic }),
-        ...(replicas !== undefined && { replicas }),
-        ...(health !== undefined && { health }),
-        ...(keepVersions !== undefined && { keepVersions }),
-        ...(checkpointEveryMs !== undefined && { checkpointEveryMs }),
-      }),
-    })
     const version = this.#addVersion(service, request)
     this.#tell('deploy.started', service, version.version)
     const stop = new AbortController()
@@ -221,10 +204,10 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     return viewService(this.#find(ref, caller))
   }
 
-  update(ref: string, change: z.output<typeof updateServiceSchema>, caller: Caller): ServiceView {
+  update(ref: string, change: SettingsChange, caller: Caller): ServiceView {
     const service = this.#find(ref, caller)
     service.put({ ...service.row, settings: mergeSettings(service.row.settings, change) })
-    service.keepMin()
+    service.followSettings()
     void matchPolicy(service).catch((err: unknown) =>
       this.#options.log.warn(
         { service: service.row.id, err },

@@ -127,6 +127,8 @@ async function start(sandbox: Sandbox, how: FromTemplate): Promise<void> {
     sandbox.work.touch()
     sandbox.move('running', {
       intent: null,
+      // After a power cut it is removed, whatever the row says.
+      withoutSync: row.ephemeral,
       entry: {
         event: 'created',
         cause: row.head === undefined ? 'asked' : `snapshot ${row.head}`,

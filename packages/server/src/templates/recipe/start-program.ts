@@ -15,6 +15,8 @@ export interface StartProgram {
   readonly args: readonly string[]
   readonly settings: RunSettings
   readonly ready: TemplateReady | undefined
+  /** What must succeed, too, once the program gives that sign. */
+  readonly next?: ((signal: AbortSignal) => Promise<void>) | undefined
 }
 
 /**
@@ -24,17 +26,19 @@ export interface StartProgram {
 export async function startProgram(
   { log, signal }: Pick<StepParts, 'log' | 'signal'>,
   { guest }: Pick<Burrow, 'guest'>,
-  { args, settings, ready }: StartProgram,
+  { args, settings, ready, next }: StartProgram,
 ): Promise<string> {
   const { cwd, user } = settings
   const env = { PATH: DEFAULT_PATH, ...settings.env }
   log.say(`==> starting ${args.join(' ').slice(0, 200)}`)
   const began = performance.now()
   const process = await guest.processes.start({ args, env, cwd, user })
-  const output = new AbortController()
-  const events = guest.processes.events(process, { signal: AbortSignal.any([signal, output.signal]) })
+  const over = new AbortController()
+  const whileWaiting = AbortSignal.any([signal, over.signal])
+  const events = guest.processes.events(process, { signal: whileWaiting })
   const watch = new ProgramWatch(events, (text) => log.write(text))
-  const isReady = waitUntilReady({ guest, env, cwd, user, watch, ready: ready ?? healthOf(settings), signal })
+  const sign = { ready: ready ?? healthOf(settings), signal: whileWaiting }
+  const isReady = waitUntilReady({ guest, env, cwd, user, watch, ...sign }).then(() => next?.(whileWaiting))
   const timeoutMs = ready?.timeoutMs ?? READY_TIMEOUT_MS
   try {
     await withTimeout(
@@ -47,7 +51,7 @@ export async function startProgram(
         ),
     )
   } finally {
-    output.abort()
+    over.abort()
   }
   log.say(`    ready after ${((performance.now() - began) / 1000).toFixed(1)} s`)
   return process
