@@ -67,3 +67,6 @@ export const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/
 
 /** Of a base that says nothing about itself. */
 export const PLAIN_SETTINGS: RunSettings = { env: {}, cwd: '/', user: 'root', entrypoint: [], cmd: [] }
+
+/** Of a template whose build said nothing about its programs. */
+export const TEMPLATE_SETTINGS: RunSettings = { ...PLAIN_SETTINGS, cwd: '/root' }

@@ -15,6 +15,8 @@ export interface StartProgram {
   readonly args: readonly string[]
   readonly settings: RunSettings
   readonly ready: TemplateReady | undefined
+  /** How many times as long as usual it may take. */
+  readonly patience?: number
 }
 
 /**
@@ -24,7 +26,7 @@ export interface StartProgram {
 export async function startProgram(
   { log, signal }: Pick<StepParts, 'log' | 'signal'>,
   { guest }: Pick<Burrow, 'guest'>,
-  { args, settings, ready }: StartProgram,
+  { args, settings, ready, patience = 1 }: StartProgram,
 ): Promise<string> {
   const { cwd, user } = settings
   const env = { PATH: DEFAULT_PATH, ...settings.env }
@@ -34,8 +36,10 @@ export async function startProgram(
   const output = new AbortController()
   const events = guest.processes.events(process, { signal: AbortSignal.any([signal, output.signal]) })
   const watch = new ProgramWatch(events, (text) => log.write(text))
-  const isReady = waitUntilReady({ guest, env, cwd, user, watch, ready: ready ?? healthOf(settings), signal })
-  const timeoutMs = ready?.timeoutMs ?? READY_TIMEOUT_MS
+  const aliveMs = ALIVE_MS * patience
+  const sign = ready ?? healthOf(settings)
+  const isReady = waitUntilReady({ guest, env, cwd, user, watch, ready: sign, aliveMs, signal })
+  const timeoutMs = (ready?.timeoutMs ?? READY_TIMEOUT_MS) * patience
   try {
     await withTimeout(
       Promise.race([isReady, watch.failure]),
@@ -111,11 +115,13 @@ interface Waiting {
   readonly user: string
   readonly watch: ProgramWatch
   readonly ready: { port?: number; command?: string | readonly string[]; log?: string } | undefined
+  readonly aliveMs: number
   readonly signal: AbortSignal
 }
 
-async function waitUntilReady({ guest, env, cwd, user, watch, ready, signal }: Waiting): Promise<void> {
-  if (ready === undefined) return void (await sleep(ALIVE_MS, undefined, { signal }))
+async function waitUntilReady(waiting: Waiting): Promise<void> {
+  const { guest, env, cwd, user, watch, ready, aliveMs, signal } = waiting
+  if (ready === undefined) return void (await sleep(aliveMs, undefined, { signal }))
   if (ready.log !== undefined) return watch.until(ready.log)
   const { port, command } = ready
   for (;;) {
