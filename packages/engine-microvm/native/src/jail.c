@@ -3,7 +3,9 @@
  * is bound into it, as a uid that owns nothing else, without capabilities and without a way to get any.
  *
  * dormouse-jail [--cgroup DIRECTORY]… --root EMPTY_DIRECTORY --uid UID [--ro SOURCE TARGET]… [--rw SOURCE TARGET]…
- *   [--dir TARGET]… [--link TEXT TARGET]… [--env NAME=VALUE]… [--tap DESCRIPTOR] [--later] -- PROGRAM ARGUMENT…
+ *   [--device PATH]… [--dir TARGET]… [--link TEXT TARGET]… [--env NAME=VALUE]… [--tap DESCRIPTOR] [--later]
+ *   -- PROGRAM ARGUMENT…
+ * With --device the program gets a device file of its own for a device below /dev, whatever the rights of the host's file.
  * With --tap the program gets the host's end of a network card at this descriptor.
  * Writes `pid N` when the program has been started, or `error …`. The program outlives the caller.
  * With --later it then reads what else the program may read, when that is known: lines `SOURCE<tab>TARGET` and an empty
@@ -34,7 +36,8 @@
 #define ENTRIES_MAX 700
 
 struct entry {
-    char kind; /* r: read-only, w: writable, l: symbolic link, d: an empty directory that root can fill later */
+    /* r: read-only, w: writable, l: symbolic link, d: an empty directory that root can fill later, v: device */
+    char kind;
     const char *source, *target;
 };
 
@@ -79,6 +82,9 @@ static void parse(int argc, char **argv)
         } else if (strcmp(option, "--dir") == 0 && left > 0) {
             add_entry('d', "", argv[i + 1]);
             i += 2;
+        } else if (strcmp(option, "--device") == 0 && left > 0) {
+            add_entry('v', argv[i + 1], argv[i + 1]);
+            i += 2;
         } else if (strcmp(option, "--later") == 0) {
             binds_later = true;
             i++;
@@ -111,8 +117,32 @@ static void make_target(const char *target, bool is_directory)
         fail("%s", path);
 }
 
+/* Kernel rule: the rights of a device are those of the file it is opened by. /dev/kvm often belongs to root alone. */
+static void make_device(const struct entry *entry)
+{
+    struct stat source;
+    CHECK(stat(entry->source, &source), "%s", entry->source);
+    if (!S_ISCHR(source.st_mode))
+        refuse("%s is not a character device", entry->source);
+    CHECK(mknod(entry->target, S_IFCHR | 0600, source.st_rdev), "%s", entry->target);
+    CHECK(chown(entry->target, uid, uid), "%s", entry->target);
+}
+
+/* A file system of its own: that of the root allows no devices. */
+static void make_devices(void)
+{
+    CHECK(mkdir("dev", 0755), "dev");
+    CHECK(mount("tmpfs", "dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k"), "dev");
+    for (size_t i = 0; i < entry_count; i++)
+        if (entries[i].kind == 'v')
+            make_device(&entries[i]);
+    CHECK(mount(NULL, "dev", NULL, MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NOEXEC | MS_RDONLY, NULL), "dev");
+}
+
 static void bind_entry(const struct entry *entry)
 {
+    if (entry->kind == 'v')
+        return;
     if (entry->kind == 'l') {
         CHECK(symlink(entry->source, entry->target), "%s", entry->target);
         return;
@@ -126,8 +156,7 @@ static void bind_entry(const struct entry *entry)
     CHECK(stat(entry->source, &source), "%s", entry->source);
     make_target(entry->target, S_ISDIR(source.st_mode));
     CHECK(mount(entry->source, entry->target, NULL, MS_BIND, NULL), "binding %s", entry->target);
-    /* A device file must stay one; everything else loses that power. */
-    unsigned long flags = MS_REMOUNT | MS_BIND | MS_NOSUID | (S_ISCHR(source.st_mode) ? 0 : MS_NODEV) | (entry->kind == 'r' ? MS_RDONLY : 0);
+    unsigned long flags = MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | (entry->kind == 'r' ? MS_RDONLY : 0);
     CHECK(mount(NULL, entry->target, NULL, flags, NULL), "%s", entry->target);
 }
 
@@ -138,6 +167,7 @@ static void make_root(void)
     CHECK(chdir(root_directory), "root");
     for (size_t i = 0; i < entry_count; i++)
         bind_entry(&entries[i]);
+    make_devices();
     CHECK(mkdir("proc", 0555), "proc");
     CHECK(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "proc");
     network_up();

@@ -147,7 +147,10 @@ function jailArguments(
     [join(host.layout.disksDir, toolsDisk), JAIL.tools],
   ] as const
   const devices = ['/dev/null', '/dev/urandom', ...(machine.accelerator === 'kvm' ? ['/dev/kvm'] : [])]
-  const writable = [[paths.run, '/run'], [paths.disk, JAIL.disk], ...devices.map((path) => [path, path])]
+  const writable = [
+    [paths.run, '/run'],
+    [paths.disk, JAIL.disk],
+  ] as const
   const env = [
     `LD_PRELOAD=${JAIL.library}`,
     `DORMOUSE_VM_MEMORY=${JAIL.memory}`,
@@ -158,7 +161,8 @@ function jailArguments(
     ...cgroup.directories.flatMap((directory) => ['--cgroup', directory]),
     ...['--root', paths.root, '--uid', String(uid)],
     ...readOnly.flatMap(([source, target]) => ['--ro', source, target]),
-    ...writable.flatMap(([source = '', target = '']) => ['--rw', source, target]),
+    ...writable.flatMap(([source, target]) => ['--rw', source, target]),
+    ...devices.flatMap((path) => ['--device', path]),
     ...['--dir', JAIL.lowerDisks, '--dir', JAIL.memoryFiles],
     ...['--link', 'usr/lib', '/lib', '--link', 'usr/lib64', '/lib64'],
     ...env.flatMap((one) => ['--env', one]),

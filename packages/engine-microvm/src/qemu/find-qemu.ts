@@ -1,4 +1,4 @@
-import { access, constants, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { access, constants, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
@@ -39,6 +39,9 @@ async function whyNotKvm(): Promise<string | undefined> {
     () => false,
   )
   if (!canOpen) return '/dev/kvm cannot be opened'
+  // A kernel without these offers KVM only to guests that are made for it (PVM). Others start there, and then hang.
+  if (!/^flags\s*:.*\b(vmx|svm)\b/m.test(await readFile('/proc/cpuinfo', 'utf8')))
+    return 'the processor offers no virtualization (vmx or svm) here'
   const directory = await mkdtemp(join(tmpdir(), 'dormouse-kvm-'))
   try {
     const bios = join(directory, 'probe')
