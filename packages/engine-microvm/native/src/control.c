@@ -134,7 +134,7 @@ static int write_limit(const char *path, long long limit)
     return write_text(path, limit == 0 ? "max" : value);
 }
 
-/* `limits MEMORY PIDS PAUSE`: above PAUSE bytes programs nearly stand still (0: never), above MEMORY the kernel ends one. */
+/* `limits MEMORY PIDS PAUSE`: above PAUSE bytes programs nearly stand still (0: never), above MEMORY one is ended. */
 static int set_limits(const char *text)
 {
     long long memory, pids, pause = 0;

@@ -149,7 +149,7 @@ static pid_t fork_agent(void)
     return pid;
 }
 
-/* Programs look for their limits in the root of the hierarchy. Kernel rule: of a new namespace, that is our own cgroup. */
+/* Programs look for their limits in the root. Kernel rule: in a new cgroup namespace that is the cgroup we are in. */
 static void show_own_cgroup(void)
 {
     if (unshare(CLONE_NEWCGROUP) == -1 || umount2("/sys/fs/cgroup", MNT_DETACH) == -1 ||
