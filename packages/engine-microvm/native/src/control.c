@@ -156,10 +156,12 @@ static int hold_programs(void)
     return write_text(CGROUP "/cgroup.freeze", "1");
 }
 
-/* Memory that the kernel cannot take back from programs: no page cache. */
+/* Memory that the kernel cannot take back from programs: no caches. */
 static long long held_bytes(void)
 {
-    return read_number(CGROUP "/memory.stat", "anon ") + read_number(CGROUP "/memory.stat", "shmem ");
+    const char *stat = CGROUP "/memory.stat";
+    return read_number(stat, "anon ") + read_number(stat, "shmem ") + read_number(stat, "kernel ") -
+           read_number(stat, "slab_reclaimable ");
 }
 
 static long long used_inodes(void)
