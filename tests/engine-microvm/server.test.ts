@@ -100,8 +100,9 @@ describe.skipIf(missing !== undefined)(`a server with two engines${missing ? `: 
   })
 
   test('a microVM is paused at its memory limit, and its run ends when the limit is raised', async () => {
-    const limits = { ...wanted().limits, memoryBytes: 256 * MIB }
-    const sandbox = await create({ isolation: 'microvm', atMemoryLimit: 'pause', limits })
+    const sandbox = await create({ isolation: 'microvm' })
+    // Lowered later: another limit from the beginning would boot another machine.
+    await sandbox.update({ atMemoryLimit: 'pause', limits: { memoryBytes: 256 * MIB } })
     const code = 'kept = []\nfor _ in range(400): kept.append(bytearray(1 << 20))\nprint(len(kept))'
     const started = await core.services.runs.start(sandbox, { code, language: 'python' })
     await expect(started.result()).rejects.toMatchObject({ code: 'memory_limit' })
