@@ -19,7 +19,7 @@ export type {
   VolumeMount,
 } from './engine.ts'
 export type { EngineCapabilities } from './engine-capabilities.ts'
-export type { EngineFiles, FileTree } from './engine-files.ts'
+export type { EngineFiles, FileTree, Preparation } from './engine-files.ts'
 export type {
   ImageCredentials,
   ImageDescription,

@@ -1,8 +1,8 @@
 import { fingerprintSchema, mismatch, readFingerprint } from '@dormouse/engine-linux/for-engines'
 import { z } from 'zod'
 import type { MicrovmHost } from '../microvm-host.ts'
-import type { Base, Machine } from '../storage/manifest.ts'
-import { machineOf } from './booted-template.ts'
+import type { Base } from '../storage/manifest.ts'
+import { versionsOf } from './booted-template.ts'
 
 /** Two measurements of one clock differ less. */
 const CLOCK_TOLERANCE = 0.01
@@ -19,9 +19,8 @@ export type MachineHost = z.output<typeof hostSchema>
 
 /** What a host has. A snapshot that was taken there needs the same. */
 export async function describeMachines(host: MicrovmHost): Promise<MachineHost> {
-  const { accelerator, qemuVersion, kernel } = machineOf(host, 1)
-  const machine = { accelerator, qemuVersion, kernel }
-  return accelerator === 'kvm'
+  const machine = versionsOf(host)
+  return machine.accelerator === 'kvm'
     ? { machine, processor: await readFingerprint() }
     : { machine, clockKhz: host.tscKhz }
 }
@@ -42,10 +41,10 @@ export function machineProblem(needs: unknown, abilities: unknown): string | und
 
 /** The same for a snapshot that is here: the host may have another version of QEMU by now. */
 export function problemHere(host: MicrovmHost, { machine }: Pick<Base, 'machine'>): string | undefined {
-  return mismatchOf(machine, machineOf(host, 1))
+  return mismatchOf(machine, versionsOf(host))
 }
 
-type Versions = Pick<Machine, 'accelerator' | 'qemuVersion' | 'kernel'>
+type Versions = ReturnType<typeof versionsOf>
 
 function mismatchOf(saved: Versions, here: Versions): string | undefined {
   if (saved.accelerator !== here.accelerator)

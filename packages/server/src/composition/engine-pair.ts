@@ -1,4 +1,10 @@
-import { DormouseError, type Isolation, type SnapshotId, type VolumeId } from '@dormouse/contracts'
+import {
+  type BurrowLimitsInput,
+  DormouseError,
+  type Isolation,
+  type SnapshotId,
+  type VolumeId,
+} from '@dormouse/contracts'
 import type {
   AdoptedBurrows,
   Burrow,
@@ -115,6 +121,10 @@ export class EnginePair implements Engine {
 
   snapshotFiles(snapshotId: SnapshotId): SnapshotFiles {
     return this.#having(snapshotId).snapshotFiles(snapshotId)
+  }
+
+  async checkLimits(snapshotId: SnapshotId, limits: BurrowLimitsInput): Promise<void> {
+    await this.#having(snapshotId).checkLimits?.(snapshotId, limits)
   }
 
   importImage(request: ImportImage): Promise<ImportedImage> {

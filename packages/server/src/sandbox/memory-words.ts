@@ -7,7 +7,7 @@ const GIB = 1024 ** 3
 /** What the host measured of the memory of a sandbox. */
 export interface MemoryFigures {
   readonly limitBytes: number
-  /** The most it ever used; 0 where Linux does not count it. */
+  /** The most it ever used; 0 where Linux does not count it. That of a machine includes QEMU's own. */
   readonly peakBytes: number
 }
 
@@ -18,7 +18,7 @@ export function inBinaryUnits(bytes: number): string {
 }
 
 export function reachedLimit({ limitBytes, peakBytes }: MemoryFigures): string {
-  const peak = peakBytes > 0 ? ` (peak ${inBinaryUnits(peakBytes)})` : ''
+  const peak = peakBytes > 0 ? ` (peak ${inBinaryUnits(Math.min(peakBytes, limitBytes))})` : ''
   return `the sandbox reached its memory limit of ${inBinaryUnits(limitBytes)}${peak}`
 }
 

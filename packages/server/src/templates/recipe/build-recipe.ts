@@ -61,7 +61,10 @@ export async function buildRecipe(
   const { filesId, snapshotId } = await startAndSave(services, parts, built, build)
   for (const id of services.cache.tidy(caller.keyId)) await services.dropSnapshot(id)
   const name = baseImage(build.recipe)
-  return { snapshotId, filesId, image: { ...built.settings, ...(name !== undefined && { name }) } }
+  const args = commandOf(build.request, built.settings)
+  const program = args && { args, ready: build.request.ready }
+  const image = { ...built.settings, ...(name !== undefined && { name }), ...(program && { program }) }
+  return { snapshotId, filesId, image }
 }
 
 /** A recipe without steps on a template of the host has no files of its own yet. */

@@ -84,3 +84,6 @@ export function shortened(step: string): string {
   const line = step.split('\n')[0] ?? ''
   return line.length <= SHOWN_MAX_CHARACTERS ? line : `${line.slice(0, SHOWN_MAX_CHARACTERS - 1)}…`
 }
+
+/** Of a template whose build said nothing about its programs. */
+export const TEMPLATE_SETTINGS: RunSettings = { ...PLAIN_SETTINGS, cwd: '/root' }
