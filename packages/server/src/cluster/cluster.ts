@@ -120,7 +120,7 @@ export class Cluster implements AsyncDisposable {
     const onUnreadable = (sandboxId: string, err: unknown) =>
       options.log.error({ sandboxId, err }, 'an entry of the directory cannot be read, and is left out')
     const [hosts, directory, depot] = await Promise.all([
-      Hosts.open({ hosts: bucket, leaseMs, id: rows.hostId }),
+      Hosts.open({ hosts: bucket, keys: connection.keys, key, leaseMs, id: rows.hostId }),
       Directory.open({ bucket: entries, key, check: checkEntry, onUnreadable }),
       openDepot(options),
     ])
@@ -289,6 +289,7 @@ export class Cluster implements AsyncDisposable {
     const lease: Lease = await Lease.take(
       {
         hosts: connection.hosts,
+        key: connection.key,
         describe,
         leaseMs,
         deadline: this.#deadline,

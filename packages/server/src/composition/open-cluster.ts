@@ -47,12 +47,13 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
   if (first === undefined)
     throw new DormouseError('host_unsupported', 'A host without CRIU cannot join a cluster.')
   const transfer = new SnapshotCarrier(engine, first, { microvm: machineProblem })
-  const [{ ClusterKey, connectCluster }, { Cluster }, { ClusterNodes }, { shareKeys }] = await Promise.all([
-    import('@dormouse/cluster'),
-    import('../cluster/cluster.ts'),
-    import('../cluster/cluster-nodes.ts'),
-    import('../cluster/shared-keys.ts'),
-  ])
+  const [{ adviseOnNats, ClusterKey, connectCluster }, { Cluster }, { ClusterNodes }, { shareKeys }] =
+    await Promise.all([
+      import('@dormouse/cluster'),
+      import('../cluster/cluster.ts'),
+      import('../cluster/cluster-nodes.ts'),
+      import('../cluster/shared-keys.ts'),
+    ])
   const db = closing.use(
     openDatabase({
       path: join(config.dataDir, 'cluster.db'),
@@ -65,6 +66,8 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
   const { servers, credentialsFile, caFile, replicas, leaseMs } = config.cluster
   const joined = { servers, credentialsFile, caFile, replicas, key, hostId: rows.hostId }
   const connection = await connectCluster(joined)
+  const advice = adviseOnNats(connection.nats.info?.version ?? '', replicas)
+  if (advice !== undefined) log.warn({}, advice)
   const { sandboxes } = opened.deps
   const shown: ClusterOptions['shown'] = { url: config.cluster.address ?? '', ssh: undefined }
   const describe = describeHost({
