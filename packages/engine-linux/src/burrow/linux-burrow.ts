@@ -29,7 +29,7 @@ import { ShownLimits } from './shown-limits.ts'
  * When the agent ends, PID 1 follows within moments. A connection that is lost for another reason is simply made again.
  */
 const END_AFTER_DISCONNECT_MS = 2_000
-/** How often a burrow without a connection is checked for its end: one that runs, and a frozen one, whose end is rare. */
+/** How often a burrow without a connection is checked for its end: one that runs, and a frozen one. */
 const [WATCH_MS, FROZEN_WATCH_MS] = [500, 10_000]
 /** The usual obstacle, too many open files, is gone by then. */
 const RETRY_MS = 500

@@ -58,7 +58,7 @@ class Interrupts:
 
 
 def set_handler(number: int, handler: Callable[[int, FrameType | None], None]) -> None:
-    """As `signal.signal`, which looks for the old and the new handler in an enumeration: that takes ten times as long."""
+    """As `signal.signal`, which looks for both handlers in an enumeration: that takes ten times as long."""
     _signal.signal(int(number), handler)
 
 

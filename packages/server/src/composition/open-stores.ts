@@ -18,7 +18,7 @@ import { RunJournal } from '../runs/run-journal.ts'
 import { ScheduleRows } from '../schedules/schedule-rows.ts'
 import { SecretRows } from '../secrets/secret-rows.ts'
 import { SshKeyRows } from '../ssh/key-rows.ts'
-import { openDatabase, openSharedDatabase } from '../store/database.ts'
+import { openDatabase, openSharedDatabase, type SharedDatabase } from '../store/database.ts'
 import { E2bItems } from '../store/e2b-items.ts'
 import { E2bRows } from '../store/e2b-rows.ts'
 import { IntentRows } from '../store/intent-rows.ts'
@@ -82,12 +82,7 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
   return {
     ...{ db, journalDb, jobDb },
     clock: new ServerClock({ clock: hostClock, lastRecordedMs: usage.recordedAt, log }),
-    journal: opened.use(
-      new RunJournal(journalDb, {
-        logPath: join(config.dataDir, 'journal.log'),
-        hasRoom: () => freeRoom(config.dataDir).bytes >= LOG_ROOM_BYTES,
-      }),
-    ),
+    journal: opened.use(openJournal(journalDb, config)),
     journalUpkeep: opened.use(new JournalUpkeep(journalDb, log)),
     usage,
     jobs: new JobRows(jobDb),
@@ -114,4 +109,9 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
     templates: new TemplateCatalog(new TemplateRows(db)),
     buildSteps: new StepCache(db, hostClock.wallMs),
   }
+}
+
+function openJournal(db: SharedDatabase, { dataDir }: Pick<ServerConfig, 'dataDir'>): RunJournal {
+  const hasRoom = () => freeRoom(dataDir).bytes >= LOG_ROOM_BYTES
+  return new RunJournal(db, { logPath: join(dataDir, 'journal.log'), hasRoom })
 }
