@@ -31,7 +31,8 @@ export function howToRaise({
 }: Pick<SandboxRow, 'id' | 'name' | 'limits' | 'ephemeral'>): string {
   const bytes = 2 * limits.memoryBytes
   const size = bytes % GIB === 0 ? `${bytes / GIB}GiB` : `${Math.ceil(bytes / MIB)}MiB`
-  if (ephemeral) return `Ask for more memory: \`--memory ${size}\`, or \`limits.memoryBytes\` by HTTP or an SDK.`
+  if (ephemeral)
+    return `Ask for more memory: \`--memory ${size}\`, or \`limits.memoryBytes\` by HTTP or an SDK.`
   return (
     `Raise the limit with \`dormouse update ${name ?? id} --memory ${size}\`, ` +
     'or `limits.memoryBytes` of an update by HTTP or an SDK.'
