@@ -81,6 +81,8 @@ describe('a service', () => {
     [{ port: 3000, image: 'a', dockerfile: 'b' }, 400],
     [{ port: 3000, replicas: { min: 3, max: 2 } }, 400],
     [{ port: 3000, surprise: true }, 400],
+    [{ port: 3000, secrets: ['NOWHERE'] }, 404],
+    [{ port: 3000, volumes: [{ volume: 'nowhere', path: '/data' }] }, 404],
   ])('refuses a bad deployment, and the version before keeps serving: %j', async (request, expected) => {
     const { status, body } = await server.call('/v1/services/counter', { method: 'PUT', json: request })
     expect(status).toBe(expected)

@@ -37,7 +37,7 @@ export interface DeploymentServiceOptions extends DeployServices, ReplicaDefault
   readonly rows: ServiceRows
   readonly db: Database
   readonly journalDb: SharedDatabase
-  readonly sandboxes: Pick<SandboxCalls, 'create' | 'get' | 'deleteSnapshot'>
+  readonly sandboxes: Pick<SandboxCalls, 'create' | 'check' | 'get' | 'deleteSnapshot'>
   readonly nowMs: () => number
   readonly log: Log
   readonly onDeploy: (type: DeployEvent, data: DeployData, owner: string) => void
@@ -117,13 +117,16 @@ export class DeploymentService implements Deployments, AsyncDisposable {
   }
 
   async deploy(name: string, request: DeployServiceRequest, caller: Caller): Promise<ServiceView> {
+    const plan = planOf(request)
+    const asked = { name, owner: caller.keyId, settings: DEFAULT_SETTINGS }
+    this.#options.sandboxes.check(replicaRequest(this.#options, asked, { version: 0, plan }), caller)
     const service = this.#findNamed(name, caller.keyId) ?? (await this.#create(name, caller))
     const { id } = service.row
     if (this.#deploying.has(id))
       throw new DormouseError('conflict', `A version of "${name}" is being deployed.`, {
         hint: 'Wait until it is ready or has failed.',
       })
-    const version = this.#addVersion(service, request)
+    const version = this.#addVersion(service, plan)
     this.#tell('deploy.started', service, version.version)
     const stop = new AbortController()
     const done = deploy(this.#options, { service, request, version, caller, signal: stop.signal })
@@ -154,20 +157,13 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     return this.#live(row)
   }
 
-  #addVersion(service: LiveService, request: DeployServiceRequest): VersionRow {
-    const { port, template, env, secrets, volumes, limits, network, ready, cwd, user, start } = request
+  #addVersion(service: LiveService, plan: VersionRow['plan']): VersionRow {
     const version: VersionRow = {
       serviceId: service.row.id,
       version: (service.versions[0]?.version ?? 0) + 1,
       state: 'building',
       createdAt: this.#options.nowMs(),
-      plan: {
-        ...{ port, template, env, secrets, volumes, limits, start },
-        ...(network && { network }),
-        ...(ready && { ready }),
-        ...(cwd !== undefined && { cwd }),
-        ...(user !== undefined && { user }),
-      } as VersionRow['plan'],
+      plan,
       ...{ builtTemplate: undefined, ready: undefined, error: undefined },
     }
     service.putVersion(version)
@@ -355,6 +351,17 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     const service = this.#services.get(id)
     return service === undefined ? [] : [viewService(service)]
   }
+}
+
+function planOf(request: DeployServiceRequest): VersionRow['plan'] {
+  const { port, template, env, secrets, volumes, limits, network, ready, cwd, user, start } = request
+  return {
+    ...{ port, template, env, secrets, volumes, limits, start },
+    ...(network && { network }),
+    ...(ready && { ready }),
+    ...(cwd !== undefined && { cwd }),
+    ...(user !== undefined && { user }),
+  } as VersionRow['plan']
 }
 
 const SERVER: Caller = { keyId: 'server', isAdmin: true }

@@ -164,7 +164,10 @@ export class LiveService {
   #startFirst(): Promise<Replica> {
     const { current } = this
     if (current?.ready === undefined)
-      throw unavailable(`"${this.#row.name}" has no version that can serve yet.`)
+      throw unavailable(
+        `"${this.#row.name}" has no version that can serve yet.`,
+        '`dormouse service show NAME` shows its versions, and why they failed.',
+      )
     this.#first ??= this.startReplica(current, current.ready).finally(() => {
       this.#first = undefined
     })
@@ -380,6 +383,9 @@ function findSandbox(sandboxes: Pick<SandboxCalls, 'get'>, id: SandboxId): Sandb
   }
 }
 
-function unavailable(message: string): DormouseError {
-  return new DormouseError('service_unavailable', message, { details: { retryAfterMs: 1_000 } })
+function unavailable(message: string, hint?: string): DormouseError {
+  return new DormouseError('service_unavailable', message, {
+    ...(hint !== undefined && { hint }),
+    details: { retryAfterMs: 1_000 },
+  })
 }
