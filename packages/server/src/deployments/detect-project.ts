@@ -42,8 +42,11 @@ export function detectProject(paths: ReadonlySet<string>, port: number): Detecte
   if (start !== undefined) return { from: 'python', steps: COPY_ALL, start }
   if (paths.has('index.html'))
     return { from: 'python', steps: COPY_ALL, start: `python3 -m http.server ${port}` }
-  throw new DormouseError('invalid_argument', 'The files do not say how to build and start them.', {
-    details: { field: 'context' },
-    hint: 'Add a Dockerfile, package.json, pyproject.toml, requirements.txt, main.py or index.html, or name a `template` and `steps`.',
-  })
+  // A failed version keeps the message alone.
+  throw new DormouseError(
+    'invalid_argument',
+    'The files do not say how to build and start them. Add a Dockerfile, package.json, pyproject.toml, ' +
+      'requirements.txt, main.py or index.html, or name a `template` or an `image`.',
+    { details: { field: 'context' } },
+  )
 }
