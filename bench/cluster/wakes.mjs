@@ -11,6 +11,8 @@ const BLOCK_BYTES = 512
 /** The list of what a wake touched is made soon after it. */
 const TOUCHED_MS = 700
 const LOCAL_WAKES = 3
+/** A host that has not heard of the move yet would answer that the caller may try again. */
+const TOLD_MS = 300
 
 /** A stored wake on its own host and one on another host, each until the result of `n += 1`. */
 export async function measureWakes([one, two], { times, stateDir }) {
@@ -51,6 +53,7 @@ async function measureBoth([one, two], { times, fill, onArrival = async () => {}
     }
     await fallAsleep()
     await one.call('POST', `/v1/sandboxes/${id}/move`, { node })
+    await sleep(TOLD_MS)
     samples.elsewhere.push(await wake(two, id))
     await onArrival()
     await two.remove(id)

@@ -5,7 +5,10 @@ import { type ClusterKey, SEAL_BYTES } from './cluster-key.ts'
 export interface ChunkWork {
   /** The digest that names a chunk. */
   name(key: ClusterKey, chunk: Uint8Array): string
-  /** Compresses and encrypts a chunk of this digest into `out`, which has `SEALED_MORE_BYTES` more. Returns what is used. */
+  /**
+   * Compresses and encrypts a chunk of this digest into `out`, which is longer by `SEALED_MORE_BYTES`. Returns the part of
+   * it that is used.
+   */
   seal(
     key: ClusterKey,
     chunk: Uint8Array,
