@@ -10,7 +10,7 @@ import type { ClusterKey } from './cluster-key.ts'
 import type { ObjectStore } from './object-store.ts'
 
 /** A message of NATS holds 1 MB by default: this leaves room for what cannot be compressed, and for headers. */
-const CHUNK_BYTES = 960 * 1024
+export const CHUNK_BYTES = 960 * 1024
 /** Chunks that are read, named, sealed or sent at the same time. */
 const IN_FLIGHT_MAX = 16
 /** Objects that this host knows to be there: 64 bytes each. */

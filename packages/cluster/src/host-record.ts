@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { ClusterKey } from './cluster-key.ts'
 
 /** What a host says of itself with every renewal of its lease. A newer version may say more. */
-export const hostRecordSchema = z.object({
+const hostRecordSchema = z.object({
   id: z.string(),
   /** Where the other hosts reach its API. Empty until it listens. */
   address: z.union([z.literal(''), z.url({ protocol: /^https?$/ })]),
@@ -35,6 +35,8 @@ export const hostRecordSchema = z.object({
   holds: z.array(z.string()).optional(),
   /** What decides which snapshots it can restore, in the words of its engine. */
   abilities: z.unknown(),
+  /** The same for sandboxes with another isolation than `process`. An earlier version does not say. */
+  isolations: z.record(z.string(), z.unknown()).optional(),
   /** Forms of snapshots on its disk that its engine can restore. An earlier version does not say. */
   forms: z.array(z.string()).optional(),
   room: z.strictObject({

@@ -5,7 +5,7 @@ export { Claims } from './claims.ts'
 export { ClusterKey } from './cluster-key.ts'
 export { type Collected, collectDepot, type DepotLists } from './collect-depot.ts'
 export { type ClusterAddress, type ClusterConnection, connectCluster } from './connect-cluster.ts'
-export { DAY_MS, Depot, type Stored } from './depot.ts'
+export { CHUNK_BYTES, DAY_MS, Depot, type Stored } from './depot.ts'
 export {
   Directory,
   type DirectoryEntry,

@@ -8,11 +8,11 @@ import { pipeline } from 'node:stream/promises'
 import { allOf, settleAll } from '@dormouse/async'
 import { DormouseError, isLayerId, type LayerId, type SnapshotId } from '@dormouse/contracts'
 import type {
-  ArrivingMemory,
   ArrivingPart,
   PortablePart,
   PortableSnapshot,
   SnapshotTransfer,
+  SparseFile,
 } from '@dormouse/engine'
 import type { Layout, SnapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
@@ -129,7 +129,7 @@ function listParts(
     ...memory.map((file): PortablePart => {
       const { sizeBytes } = file
       const read = () => readExtents(join(paths.memory, file.name))
-      return { kind: 'memory', key: memoryKey(file), sizeBytes, read }
+      return { kind: 'file', key: memoryKey(file), sizeBytes, isReadWhole: false, read }
     }),
     ...manifest.layers.map((layer): PortablePart => {
       return { kind: 'archive', key: layer, read: () => pack(host.layout.layer(layer), ['.']) }
@@ -201,10 +201,10 @@ function beginOf(
   parts: readonly ArrivingPart[],
 ): BeginArrival | undefined {
   if (manifest.kind === 'files') return undefined
-  const memory = new Map<string, ArrivingMemory>()
+  const memory = new Map<string, SparseFile>()
   for (const file of files) {
     const part = parts.find(({ key }) => key === memoryKey(file))
-    if (part?.kind === 'memory') memory.set(file.name, part.memory)
+    if (part?.kind === 'file') memory.set(file.name, part.file)
   }
   return memory.size === 0
     ? undefined

@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Claims } from '@dormouse/cluster'
 import type { SnapshotId } from '@dormouse/contracts'
-import type { SnapshotTransfer } from '@dormouse/engine'
 import type { AskOthers } from '../api/cluster/merge-lists.ts'
 import type { Cluster } from '../cluster/cluster.ts'
 import { ClusterJobs } from '../cluster/cluster-jobs.ts'
@@ -17,6 +16,7 @@ import { SharedFleet } from '../cluster/shared-fleet.ts'
 import { SharedSnapshots } from '../cluster/shared-snapshots.ts'
 import { SharedState } from '../cluster/shared-state.ts'
 import { SharedUsage } from '../cluster/shared-usage.ts'
+import type { SnapshotCarrier } from '../cluster/snapshot-carrier.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { clearServiceLog } from '../deployments/service-log.ts'
 import type { EventFeed, RelayedEvent } from '../fleet/event-feed.ts'
@@ -43,7 +43,7 @@ export interface ShareState {
   readonly cluster: Cluster
   readonly rows: ClusterRows
   readonly clusterDb: Database
-  readonly transfer: SnapshotTransfer
+  readonly transfer: SnapshotCarrier
   readonly ssh: SshService
   readonly webhooks: WebhookService
   readonly usage: UsageService
@@ -168,7 +168,7 @@ async function openSnapshots(options: ShareState): Promise<SharedSnapshots> {
   const { stores, opened, cluster, transfer, clusterDb, rows } = options
   return await SharedSnapshots.open({
     ...{ cluster, catalog: stores.templates, depot: cluster.depot, transfer, clusterDb },
-    ...{ stateId: rows.stateId, deps: opened.deps },
+    ...{ stateId: rows.stateId, deps: opened.deps, maxBytes: options.config.cluster.cacheBytes },
   })
 }
 
