@@ -57,6 +57,9 @@ const GROW = `UPDATE runs SET state = 'running', bytes = bytes + ? WHERE id = ? 
 const FINISH =
   'UPDATE runs SET state = ?, finished_at = ?, exit_code = ?, bytes = bytes + ?, request = NULL WHERE id = ?'
 
+const CREATE_APPLIED =
+  'CREATE TABLE IF NOT EXISTS applied (id INTEGER PRIMARY KEY CHECK (id = 1), change INTEGER NOT NULL) STRICT'
+
 /**
  * The recorded events of runs. Events are on disk before a reader gets them: in the database, or in the log in front of
  * it, which is moved into the database before anything is read there.
@@ -106,7 +109,7 @@ export class RunJournal implements Disposable {
     )
     this.#log = new RunLog({
       ...{ path: logPath, hasRoom, apply: (changes, last) => this.#apply(changes, last) },
-      applied: db.prepare<[], { change: number }>('SELECT change FROM applied').get()?.change ?? 0,
+      applied: lastApplied(db),
     })
     this.#lastId = db.prepare<[], { id: number | null }>('SELECT max(id) AS id FROM runs').get()?.id ?? 0
   }
@@ -368,6 +371,17 @@ export class RunJournal implements Disposable {
     this.#log.flush()
     await this.#db.sync()
   }
+}
+
+/**
+ * The number of the last change of the log that is in the database. Not a migration: the version before can then still
+ * open the database, and leaves the table alone.
+ */
+function lastApplied(db: SharedDatabase): number {
+  db.write(() => db.prepare<[]>(CREATE_APPLIED).run())
+  const found = db.prepare<[], { change: number }>('SELECT change FROM applied').get()?.change
+  if (found === undefined) db.write(() => db.prepare<[]>('INSERT INTO applied VALUES (1, 0)').run())
+  return found ?? 0
 }
 
 function keyOf(sandboxId: SandboxId, name: string): string {

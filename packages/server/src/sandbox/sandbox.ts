@@ -8,7 +8,7 @@ import type {
   WhyAnswer,
 } from '@dormouse/contracts/http'
 import type { Burrow, ConnectProcess, Guest, Snapshot } from '@dormouse/engine'
-import { Moment } from '../clock/moment.ts'
+import { Moment, type Writer } from '../clock/moment.ts'
 import type { KeepArguments } from '../network/incoming-connections.ts'
 import type { LedgerEntry } from '../store/ledger-rows.ts'
 import type { Page } from '../store/page.ts'
@@ -86,10 +86,10 @@ export class Sandbox {
   /** Wakes a frozen sandbox that nothing else holds. Undefined: it is not one, so a wake may take long. */
   readonly thawNow = (cause: WakeCause) => thawNow(this, cause)
 
-  /** `isRecorded`: an earlier server wrote the row. */
-  constructor(deps: SandboxDependencies, row: SandboxRow, { isRecorded = false } = {}) {
+  /** `writer`: who has made the row. */
+  constructor(deps: SandboxDependencies, row: SandboxRow, writer: Writer = 'this server') {
     const { clock } = deps
-    const at = (wallMs: number) => (isRecorded ? Moment.recorded(clock, wallMs) : Moment.now(clock))
+    const at = (wallMs: number) => Moment.writtenBy(writer, clock, wallMs)
     this.deps = deps
     this.#row = row
     this.#created = at(row.createdAt)

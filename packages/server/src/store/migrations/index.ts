@@ -45,7 +45,6 @@ import { sql as code } from './journal-0005-code.ts'
 import { sql as savedTokens } from './journal-0006-saved-tokens.ts'
 import { sql as serviceLog } from './journal-0007-service-log.ts'
 import { sql as recordedAt } from './journal-0008-recorded-at.ts'
-import { sql as log } from './journal-0009-log.ts'
 
 /** state.db: what a power cut must not take. */
 export const stateMigrations: readonly Migration[] = [
@@ -90,7 +89,6 @@ export const journalMigrations: readonly Migration[] = [
   { name: '0006-saved-tokens', sql: savedTokens },
   { name: '0007-service-log', sql: serviceLog },
   { name: '0008-recorded-at', sql: recordedAt },
-  { name: '0009-log', sql: log },
 ]
 
 /** jobs.db: jobs with their tasks and results, schedules, events and webhooks. */
