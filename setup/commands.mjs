@@ -12,7 +12,7 @@ import { runSteps } from './run-steps.mjs'
 import { parseServerFlags } from './server-flags.mjs'
 import { criu } from './steps/criu.mjs'
 import { allSteps, BUILD_STEPS, TOOL_STEPS } from './steps/index.mjs'
-import { MICROVM_STEPS } from './steps/microvm.mjs'
+import { MICROVM_STEPS, testMachine } from './steps/microvm.mjs'
 import { templateStep } from './steps/template.mjs'
 import { templateSnapshotStep } from './steps/template-snapshot.mjs'
 import { TEST_STEPS } from './steps/test-packages.mjs'
@@ -76,7 +76,7 @@ async function cluster(context) {
 /** @type {SetupCommand['run']} */
 async function test(context) {
   const { repoDir, dataDir, signal, args, isJson } = context
-  await runSteps([...allSteps(repoDir), ...TEST_STEPS, ...MICROVM_STEPS], context)
+  await runSteps([...allSteps(repoDir), ...TEST_STEPS, ...MICROVM_STEPS, testMachine], context)
   const env = { ...process.env, DORMOUSE_DATA: dataDir }
   let status = 0
   // The tests run even when the linter fails, so that one run shows every problem.

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { debianPackagesStep } from '../debian-packages.mjs'
 import { hashFiles, hashOf } from '../hash-inputs.mjs'
@@ -56,3 +56,28 @@ const guestKernel = {
 
 /** What sandboxes with isolation `microvm` need. Only installed when it is asked for. */
 export const MICROVM_STEPS = [qemu, programs, guestKernel]
+
+/**
+ * The machine that the tests start from. Without it, each of their processes would boot one at the same time, which
+ * takes minutes under emulation. What these inputs do not show (the template, the frequency of the processor) is part of
+ * its name: then the tests boot another one.
+ * @type {import('../run-steps.mjs').Step}
+ */
+export const testMachine = {
+  id: 'microvm-test-machine',
+  title: 'Virtual machine for tests',
+  scope: 'data',
+  hint: 'Read the reason above, then run this again.',
+  inputs: ({ repoDir }) => {
+    const made = ['packages/engine-microvm/src', NATIVE, 'packages/guest/python', 'templates']
+    return hashOf(...made.map((path) => hashFiles(join(repoDir, path))))
+  },
+  isInPlace: ({ dataDir }) => readdirSync(join(dataDir, 'microvm', 'templates')).length > 0,
+  async run(_work, { dataDir }) {
+    const { MicrovmEngine } = await import('@dormouse/engine-microvm')
+    // Tests import no modules ahead.
+    const engine = await MicrovmEngine.open({ dataDir, preload: [] })
+    await engine.prepareTemplate('python', 1024 ** 3)
+    await engine[Symbol.asyncDispose]()
+  },
+}

@@ -42,6 +42,8 @@ export async function linuxFactory(): Promise<LinuxFactory> {
     layout,
     open,
     dispose,
+    // CRIU cannot restore such an eventfd.
+    unsavable: { code: 'import os; semaphore = os.eventfd(1, os.EFD_SEMAPHORE)', reason: 'eventfd' },
     async traces() {
       const places = [layout.burrowsDir, layout.runDir, ...cgroupParents]
       const found = await Promise.all(places.map((place) => burrowEntries(place, layout)))

@@ -9,10 +9,6 @@ const REASONS: readonly (readonly [beginning: string, reason: string])[] = [
     'code inside can neither change the network nor see packets',
     'root of a machine owns its network card; the gate is outside',
   ],
-  [
-    'limits of a running burrow can be changed, and usage is reported',
-    'a machine cannot get more memory than it was made with',
-  ],
   ...[
     'memory, CPUs, processes and disk are those of the sandbox',
     'what the sandbox uses counts as used, and cached files as available',
@@ -21,7 +17,10 @@ const REASONS: readonly (readonly [beginning: string, reason: string])[] = [
     'a program that has such files open sleeps and reads on',
   ].map(
     (name) =>
-      [name, 'programs see the machine; the limits of the sandbox are in /sys/fs/cgroup/sandbox'] as const,
+      [
+        name,
+        'programs see the memory, the processors and the disk of the machine; its limits are in /sys/fs/cgroup',
+      ] as const,
   ),
   [
     'memory is private when written, and shared with siblings',
@@ -30,14 +29,6 @@ const REASONS: readonly (readonly [beginning: string, reason: string])[] = [
   [
     'an ended process is not mistaken for a later one with its pid',
     'pids continue after a sleep: the same one comes again after thousands of processes',
-  ],
-  [
-    'a refused snapshot ends no connection',
-    'a machine is saved as a whole: nothing inside of it makes a snapshot refused',
-  ],
-  [
-    'a burrow whose processes cannot be saved',
-    'a machine is saved as a whole: nothing inside of it makes a snapshot refused',
   ],
   [
     'a program that takes the resolver’s port is reported',

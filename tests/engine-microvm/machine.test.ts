@@ -7,6 +7,7 @@ import { testDataDir } from '../test-data-dir.ts'
 import { BOOT_TIMEOUT_MS, type MicrovmFactory, microvmFactory, microvmMissing } from './microvm-factory.ts'
 
 const missing = await microvmMissing()
+const IS_WHOLE = process.env['DORMOUSE_TEST_LARGE'] === '1'
 const MIB = 1024 ** 2
 
 /** What a restore must renew in a machine, and what a snapshot must not keep. */
@@ -78,6 +79,28 @@ describe.skipIf(missing !== undefined)(`a restored machine${missing ? `: ${missi
     expect(await python(last, 'print(6 * 7)')).toBe('42')
     await last.destroy()
   })
+
+  // Skip: it boots a machine of another size, which takes long under emulation.
+  test.skipIf(!IS_WHOLE)(
+    'a machine has the CPUs of its limit, also after a sleep and in a fork',
+    async () => {
+      const limits = { cpus: 1.5 }
+      const burrow = await engine.createBurrow({ sandboxId: newSandboxId(), template: 'python', limits })
+      const count = 'print(os.cpu_count(), sorted(os.sched_getaffinity(0)))'
+      expect(await python(burrow, `import os\n${count}`)).toBe('2 [0, 1]')
+      const { snapshot } = await engine.snapshot(burrow, { leave: 'gone' })
+      for (const sandboxId of [burrow.sandboxId, newSandboxId()]) {
+        const woken = await engine.restore(snapshot.id, { sandboxId })
+        expect(await python(woken, count)).toBe('2 [0, 1]')
+        const both =
+          'timeout 1 sh -c "while :; do :; done" & timeout 1 sh -c "while :; do :; done" & wait; echo ended'
+        expect((await woken.guest.runs.run({ code: both, language: 'bash' })).stdout).toBe('ended\n')
+        await woken.destroy()
+      }
+      await engine.deleteSnapshot(snapshot.id)
+    },
+    BOOT_TIMEOUT_MS,
+  )
 
   test('a machine that dies while it is saved: the snapshot fails, and the burrow reports its end', async () => {
     const burrow = await create()

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { LinuxEngine } from '@dormouse/engine-linux'
 import { MicrovmEngine } from '@dormouse/engine-microvm'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -6,6 +7,8 @@ import { testDataDir } from '../test-data-dir.ts'
 import { BOOT_TIMEOUT_MS, microvmMissing } from './microvm-factory.ts'
 
 const missing = await microvmMissing()
+const MIB = 1024 ** 2
+const GIB = 1024 ** 3
 
 // Skip: QEMU and the kernel of guests are installed only when asked for.
 describe.skipIf(missing !== undefined)(`a server with two engines${missing ? `: ${missing}` : ''}`, () => {
@@ -72,15 +75,123 @@ describe.skipIf(missing !== undefined)(`a server with two engines${missing ? `: 
     await core.services.volumes.delete('data', core.caller)
   })
 
-  test.each([
-    ['waking for timers', { wakeOnTimer: true }],
-    ['a pause at the memory limit', { atMemoryLimit: 'pause' as const }],
-  ])('%s is refused with a code, and nothing is created', async (_what, change) => {
+  test('what its kernel cannot do is refused with a code and changes nothing', async () => {
     const before = core.sandboxes.list({ limit: 100 }, core.caller)
-    await expect(create({ isolation: 'microvm', ...change })).rejects.toMatchObject({
-      code: 'isolation_unsupported',
-    })
+    const refused = (field: string) => ({ code: 'isolation_unsupported', details: { field } })
+    await expect(create({ isolation: 'microvm', wakeOnTimer: true })).rejects.toMatchObject(
+      refused('wakeOnTimer'),
+    )
     expect(core.sandboxes.list({ limit: 100 }, core.caller)).toEqual(before)
+    const sandbox = await create({ isolation: 'microvm' })
+    await runIn(core, sandbox, 'x = bytearray(b"x") * (300 << 20)')
+    const tooMuch = sandbox.update({ limits: { memoryBytes: 3 * GIB } })
+    await expect(tooMuch).rejects.toMatchObject(refused('memoryBytes'))
+    await expect(sandbox.update({ wakeOnTimer: true })).rejects.toMatchObject(refused('wakeOnTimer'))
+    await sandbox.standby({ tier: 'stored', cause: 'asked' })
+    const asleep = sandbox.update({ limits: { memoryBytes: 3 * GIB } })
+    await expect(asleep).rejects.toMatchObject(refused('memoryBytes'))
+    expect(sandbox.view()).toMatchObject({ wakeOnTimer: false, limits: { memoryBytes: GIB } })
+    // Less than its programs use: they would be killed.
+    await sandbox.update({ limits: { memoryBytes: 256 * MIB } })
+    await expect(sandbox.resume('resume')).rejects.toMatchObject({ code: 'conflict' })
+    await sandbox.update({ limits: { memoryBytes: GIB } })
+    expect(await runIn(core, sandbox, 'print(len(x))')).toBe(`${300 << 20}\n`)
+    await sandbox.delete()
+  })
+
+  test('a microVM is paused at its memory limit, and its run ends when the limit is raised', async () => {
+    const sandbox = await create({ isolation: 'microvm' })
+    // Lowered later: another limit from the beginning would boot another machine.
+    await sandbox.update({ atMemoryLimit: 'pause', limits: { memoryBytes: 256 * MIB } })
+    const code = 'kept = []\nfor _ in range(400): kept.append(bytearray(1 << 20))\nprint(len(kept))'
+    const started = await core.services.runs.start(sandbox, { code, language: 'python' })
+    await expect(started.result()).rejects.toMatchObject({ code: 'memory_limit' })
+    expect(sandbox.view()).toMatchObject({ state: 'standby', tier: 'stored' })
+    expect(await sandbox.why()).toMatchObject({ memory: { event: 'paused', limitBytes: 256 * MIB } })
+    expect(await sandbox.update({ limits: { memoryBytes: 768 * MIB } })).toMatchObject({ state: 'running' })
+    const result = await core.services.runs.get(sandbox, started.runId).result()
+    expect(result).toMatchObject({ exitCode: 0, stdout: '400\n' })
+    await sandbox.delete()
+  })
+
+  test('limits that change while it is frozen apply when it runs again, and programs see them', async () => {
+    const sandbox = await create({ isolation: 'microvm' })
+    const seen = 'print(open("/sys/fs/cgroup/memory.max").read(), open("/sys/fs/cgroup/pids.max").read())'
+    expect(await runIn(core, sandbox, seen)).toBe(`${GIB}\n 512\n\n`)
+    await sandbox.standby({ tier: 'frozen', cause: 'asked' })
+    await sandbox.update({ limits: { memoryBytes: 1.5 * GIB, pids: 300 } })
+    await expect.poll(() => runIn(core, sandbox, seen)).toBe(`${1.5 * GIB}\n 300\n\n`)
+    await sandbox.delete()
+  })
+
+  test('a microVM over its limit of files is put to standby', async () => {
+    const limits = { ...wanted().limits, files: 500 }
+    const sandbox = await create({ isolation: 'microvm', limits })
+    await runIn(core, sandbox, 'for n in range(1000): open(f"/root/{n}", "w").close()')
+    await expect.poll(() => sandbox.view().state, { timeout: 60_000 }).toBe('standby')
+    expect(sandbox.ledger({ limit: 10 }).items.at(-1)).toMatchObject({ event: 'slept', cause: 'disk' })
+    await sandbox.delete()
+  })
+
+  test('files of a sleeping microVM are read without waking it or running its programs', async () => {
+    const sandbox = await create({ isolation: 'microvm' })
+    const code = `import os, threading, time
+os.makedirs("/root/tree"); open("/root/tree/kept", "w").write("kept" * 1000)
+def count():
+    for n in range(10**9): open("/root/count", "w").write(str(n)); time.sleep(0.001)
+threading.Thread(target=count, daemon=True).start()`
+    await runIn(core, sandbox, code)
+    await sandbox.standby({ tier: 'stored', cause: 'asked' })
+    const use = { cause: 'files', what: 'a test' } as const
+    const { files } = sandbox.reader
+    const read = (path: string) =>
+      files.use(use, async (guest) => {
+        const chunks: Uint8Array[] = []
+        for await (const chunk of (await guest.files.open(path)).data) chunks.push(chunk)
+        return Buffer.concat(chunks).toString()
+      })
+    const counted = await read('/root/count')
+    expect(await read('/root/tree/kept')).toBe('kept'.repeat(1000))
+    expect(await read('/root/count')).toBe(counted)
+    const names = await files.use(use, async (guest) => {
+      const found: string[] = []
+      for await (const { name } of guest.files.list('/root/tree')) found.push(name)
+      return found
+    })
+    expect(names).toEqual(['kept'])
+    await expect(read('/root/none')).rejects.toMatchObject({ code: 'not_found' })
+    expect(sandbox.view()).toMatchObject({ state: 'standby', tier: 'stored' })
+    // The machine that read them is not one of the sandbox's.
+    core = await core.restart()
+    const again = core.sandboxes.get(sandbox.id, core.caller)
+    expect(again.view()).toMatchObject({ state: 'standby', tier: 'stored' })
+    expect(await runIn(core, again, 'print(len(open("/root/tree/kept").read()))')).toBe('4000\n')
+    await again.delete()
+  })
+
+  test('a frozen microVM is stored when memory is low; ledger, usage and `why` say what happened', async () => {
+    const [, kib] = /^MemAvailable:\s+(\d+) kB$/m.exec(await readFile('/proc/meminfo', 'latin1')) ?? []
+    await core[Symbol.asyncDispose]()
+    core = await host.open({ minFreeMemoryBytes: Math.round(Number(kib) * 1024 * 0.8) })
+    const sandbox = await create({ isolation: 'microvm', storeAfterMs: 3_600_000 })
+    await runIn(core, sandbox, 'x = bytearray(b"x") * (50 << 20)')
+    const { usage, memory } = await sandbox.metrics({ withMemory: true })
+    expect(usage?.cpuMs).toBeGreaterThan(0)
+    expect(usage?.memoryBytes).toBeGreaterThan(50 * MIB)
+    expect(memory?.privateBytes).toBeGreaterThan(50 * MIB)
+    expect(await sandbox.why()).toMatchObject({ state: 'running', summary: expect.any(String) })
+    await sandbox.standby({ tier: 'frozen', cause: 'asked' })
+    await expect.poll(() => sandbox.view().tier, { timeout: 60_000 }).toBe('stored')
+    await sandbox.resume('resume')
+    const known = { latencyMs: expect.any(Number), bytes: expect.any(Number) }
+    expect(sandbox.ledger({ limit: 10 }).items).toMatchObject([
+      { event: 'created', latencyMs: expect.any(Number) },
+      { event: 'slept', tier: 'frozen', cause: 'asked', ...known },
+      { event: 'stored', cause: 'memory' },
+      { event: 'woke', tier: 'stored', cause: 'resume', ...known },
+    ])
+    expect(await runIn(core, sandbox, 'print(len(x))')).toBe(`${50 << 20}\n`)
+    await sandbox.delete()
   })
 })
 

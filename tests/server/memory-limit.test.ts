@@ -1,25 +1,37 @@
+import { MicrovmEngine } from '@dormouse/engine-microvm'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { collectProcess } from '../../packages/server/src/api/guest/collect-process.ts'
 import { followProcess } from '../../packages/server/src/api/guest/follow-process.ts'
 import type { Sandbox } from '../../packages/server/src/sandbox/sandbox.ts'
+import { BOOT_TIMEOUT_MS } from '../engine-microvm/microvm-factory.ts'
+import { testDataDir } from '../test-data-dir.ts'
+import { TEST_ISOLATION } from '../test-isolation.ts'
 import { type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 const MIB = 1024 ** 2
 const LIMITS = { memoryBytes: 256 * MIB, cpus: 1, pids: 512, diskBytes: 1024 * MIB, files: 100_000 }
 
+const openMachines =
+  TEST_ISOLATION === 'microvm'
+    ? (stateDir: string) => MicrovmEngine.open({ dataDir: testDataDir, stateDir, preload: [] })
+    : undefined
+
 let host: TestHost
 let core: TestCore
 beforeAll(async () => {
-  host = await testHost()
+  host = await testHost(openMachines)
   core = await host.open()
-})
+  // The first machine of a size boots.
+  if (openMachines !== undefined) await (await create()).delete()
+}, BOOT_TIMEOUT_MS)
 afterAll(async () => {
   await core?.[Symbol.asyncDispose]()
   await host?.cleanUp()
 })
 
 const create = async (change: Parameters<typeof wanted>[0] = {}): Promise<Sandbox> =>
-  (await core.sandboxes.create(wanted({ limits: LIMITS, ...change }), core.caller)).sandbox
+  (await core.sandboxes.create(wanted({ limits: LIMITS, isolation: TEST_ISOLATION, ...change }), core.caller))
+    .sandbox
 
 const run = async (sandbox: Sandbox, code: string, language: 'python' | 'bash' = 'python') =>
   (await core.services.runs.start(sandbox, { code, language })).result()

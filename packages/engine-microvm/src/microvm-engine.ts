@@ -1,5 +1,7 @@
 import { mkdir, realpath } from 'node:fs/promises'
 import {
+  type BurrowLimitsInput,
+  burrowLimitsSchema,
   DormouseError,
   type Isolation,
   parseInput,
@@ -20,11 +22,13 @@ import type {
   ImportedImage,
   Measurement,
   PartCheck,
+  Preparation,
   RestoreOptions,
   SavedBurrow,
   Snapshot,
   SnapshotFiles,
   SnapshotOptions,
+  SnapshotTransfer,
   StorageReport,
   StoredPart,
 } from '@dormouse/engine'
@@ -40,17 +44,22 @@ import {
   VolumeEngine,
 } from '@dormouse/engine-linux/for-engines'
 import { adoptBurrows } from './adopt-burrows.ts'
-import { machineMemoryBytes } from './burrow/host-limits.ts'
+import { machineSize, refuseLimits } from './burrow/host-limits.ts'
 import { MicrovmBurrow } from './burrow/microvm-burrow.ts'
 import { sparesOf } from './burrow/spare-pool.ts'
 import { writtenBytes } from './burrow/written-bytes.ts'
+import { writtenFiles } from './burrow/written-files.ts'
 import type { MicrovmHost } from './microvm-host.ts'
 import { type MicrovmEngineOptions, openHost } from './open-host.ts'
+import { ArrivedFiles } from './snapshot/arrived-files.ts'
 import { BootedTemplates, treeOf } from './snapshot/booted-template.ts'
 import { type Introduction, type MakeBurrow, makeBurrow } from './snapshot/make-burrow.ts'
 import { removeUnused } from './snapshot/remove-unused.ts'
 import { checkChildren, continueSaved, makeChildren, saveBurrow } from './snapshot/save-burrow.ts'
+import { FileReaders } from './snapshot/snapshot-files.ts'
 import { describeSnapshot, MicrovmSnapshotStore } from './snapshot/snapshot-store.ts'
+import { checkPart, listParts } from './snapshot/stored-parts.ts'
+import { machineTransfer } from './snapshot/transfer-snapshot.ts'
 
 interface MicrovmEngineParts {
   readonly host: MicrovmHost
@@ -69,6 +78,8 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
   readonly #options: MicrovmEngineOptions
   readonly #templates: BootedTemplates
   readonly #store: MicrovmSnapshotStore
+  readonly #arrived: ArrivedFiles
+  readonly #readers: FileReaders
   readonly #burrows = new Set<MicrovmBurrow>()
   /** The files of a burrow that has ended by itself can still be saved. */
   readonly #known = new WeakSet<MicrovmBurrow>()
@@ -80,6 +91,8 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     this.#options = options
     this.#templates = new BootedTemplates(host)
     this.#store = new MicrovmSnapshotStore(host)
+    this.#arrived = new ArrivedFiles(host.layout.arrivedDir)
+    this.#readers = new FileReaders(host, this.#store)
     this.capabilities = {
       snapshot: true,
       adopt: true,
@@ -87,9 +100,9 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
       network: host.hasNetwork,
       volumes: true,
       timers: false,
-      snapshotFiles: false,
+      snapshotFiles: true,
       images: false,
-      waitsAtMemoryLimit: false,
+      waitsAtMemoryLimit: true,
     }
   }
 
@@ -123,6 +136,11 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     return capabilitiesIn(this, isolation)
   }
 
+  transferOf(isolation: Isolation): SnapshotTransfer | undefined {
+    const parts = { host: this.#host, store: this.#store, arrived: this.#arrived }
+    return isolation === 'microvm' ? machineTransfer(parts) : undefined
+  }
+
   isolationOf(snapshotId: SnapshotId): 'microvm' | undefined {
     return this.#store.has(snapshotId) ? 'microvm' : undefined
   }
@@ -152,7 +170,8 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     )
     requireVolumes(volumes, this.#host.layout.volumesDir)
     const image = options.image ?? tree.image
-    return this.#create({ ...tree, image }, { sandboxId, user, env, limits, volumes, signal })
+    const who = { sandboxId, user, env, limits, volumes, signal }
+    return this.#create({ ...tree, image }, who, options.preparation)
   }
 
   /** Restores the booted template of these files; boots it first if this is the first of its size. */
@@ -164,8 +183,10 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
       signal,
       ...who
     }: Pick<MakeBurrow, 'limits' | 'volumes' | 'signal'> & Omit<Introduction, 'reason' | 'reseed'>,
+    preparation?: Preparation,
   ): Promise<Burrow> {
-    const boot = { tree, memoryBytes: machineMemoryBytes(limits.memoryBytes), preload: this.#preload(tree) }
+    const preload = preparation === undefined ? this.#preload(tree) : []
+    const boot = { tree, ...machineSize(limits), preload, preparation }
     const { base, paths } = await this.#templates.get(boot)
     const introduction = { ...who, reason: 'create' as const, reseed: true }
     const make = { base, source: paths, isBoot: false, limits, volumes, introduction, signal }
@@ -173,11 +194,11 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     return this.whileMounting(volumes, made, signal)
   }
 
-  /** Makes sure that sandboxes of a template start from a snapshot of it. */
+  /** Makes sure that sandboxes of a template with this limit start from a snapshot of it. */
   async prepareTemplate(name: string, memoryBytes: number): Promise<void> {
     const tree = treeOf(await getTemplate(this.#options.dataDir, name))
-    const size = machineMemoryBytes(memoryBytes)
-    await this.#templates.get({ tree, memoryBytes: size, preload: this.#preload(tree) })
+    const size = machineSize(burrowLimitsSchema.parse({ memoryBytes }))
+    await this.#templates.get({ tree, ...size, preload: this.#preload(tree) })
   }
 
   /** Nothing: the changed pages are found when the machine stands still, in milliseconds. */
@@ -223,7 +244,8 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     const source = this.#host.layout.snapshot(snapshotId)
     const { connections } = options
     const make = { base: manifest.base, source, isBoot, parent: snapshotId, limits, introduction, signal }
-    const whole = { ...make, connections, volumes, hadVolumes: manifest.volumes }
+    const had = { hadLimits: manifest.limits, hadVolumes: manifest.volumes }
+    const whole = { ...make, connections, volumes, ...had }
     const made = async () => this.#hold(await makeBurrow(this.#host, whole))
     return this.whileMounting(volumes, made, signal)
   }
@@ -269,18 +291,18 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     return describeSnapshot(await this.#store.get(snapshotId))
   }
 
-  snapshotFiles(): SnapshotFiles {
-    const refuse = () => {
-      throw new DormouseError(
-        'isolation_unsupported',
-        'The files of this snapshot are on the disk of a virtual machine.',
-      )
-    }
-    return { open: async () => refuse(), stat: async () => refuse(), list: () => refuse() }
+  snapshotFiles(snapshotId: SnapshotId): SnapshotFiles {
+    return this.#readers.of(snapshotId)
   }
 
   async importImage(): Promise<ImportedImage> {
     throw new DormouseError('isolation_unsupported', 'Container images run with isolation `process` only.')
+  }
+
+  /** Throws `isolation_unsupported` for limits that the machine of a snapshot is too small for. */
+  async checkLimits(snapshotId: SnapshotId, input: BurrowLimitsInput): Promise<void> {
+    const { base, limits } = await this.#store.get(snapshotId)
+    refuseLimits(parseInput(burrowLimitsSchema, { ...limits, ...input }, 'limits'), base.machine)
   }
 
   /** Every snapshot is on disk when it exists. */
@@ -296,22 +318,11 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
   }
 
   async listParts(snapshotId?: SnapshotId): Promise<readonly StoredPart[]> {
-    const ids =
-      snapshotId === undefined
-        ? (await this.#store.list()).map(({ id }) => id)
-        : [(await this.#store.get(snapshotId)).id]
-    return ids.map((id) => ({ key: `microvm/${id}`, kind: 'memory', snapshots: [id], templates: [] }))
+    return listParts(this.#store, snapshotId)
   }
 
-  async checkPart(part: StoredPart, { signal }: CheckPartOptions): Promise<PartCheck> {
-    signal?.throwIfAborted()
-    const [id] = part.snapshots
-    if (id === undefined) return { readBytes: 0 }
-    try {
-      return { readBytes: await this.#store.verify(id) }
-    } catch (error) {
-      return { readBytes: 0, damage: (error as Error).message }
-    }
+  async checkPart(part: StoredPart, options: CheckPartOptions): Promise<PartCheck> {
+    return checkPart(this.#store, part, options)
   }
 
   async verifySnapshot(snapshotId: SnapshotId): Promise<void> {
@@ -319,20 +330,24 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
   }
 
   measureWritten(burrow: Burrow): Measurement {
-    const { paths } = this.#own(burrow)
-    // Files are inside the disk, so only bytes are known.
-    const measure = async () => ({ bytes: await writtenBytes(paths), files: 0, isWhole: true })
+    const own = this.#own(burrow)
+    const measure = async () => {
+      const [bytes, files] = await Promise.all([writtenBytes(own.paths), writtenFiles(this.#host, own)])
+      return { bytes, files, isWhole: true }
+    }
     return { advance: measure, [Symbol.dispose]() {} }
   }
 
   async deleteSnapshot(snapshotId: SnapshotId): Promise<void> {
     await this.#store.delete(snapshotId)
+    await this.#arrived.removeUnused()
   }
 
   async adoptBurrows(): Promise<AdoptedBurrows> {
     const { burrows, lost } = await adoptBurrows(this.#host)
     for (const burrow of burrows) this.#hold(burrow)
     await this.#store.removeLeftovers()
+    await this.#arrived.removeUnused()
     await removeUnused(this.#host).catch((error: unknown) =>
       this.#host.failures.report(
         'upkeep',
@@ -347,6 +362,7 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const burrow of this.#burrows) burrow.release()
     this.#burrows.clear()
+    await this.#readers[Symbol.asyncDispose]()
     await sparesOf(this.#host)[Symbol.asyncDispose]()
     await this.#parent.remove()
   }

@@ -16,7 +16,7 @@ export interface ShownDisk {
   readonly usedFiles?: number
 }
 
-/** A program whose memory is copied at every save and restore, because the guard is not loaded in it. */
+/** A program whose memory is copied at every save and restore instead of being mapped. */
 export interface CopiedProgram {
   readonly program: string
   /** Memory that is copied, of all processes of this name. */
@@ -34,6 +34,6 @@ export interface BurrowMemory {
   readonly sharedBytes: number
   /** The burrow's part when every page is divided among all processes on the host that map it. */
   readonly proportionalBytes: number
-  /** Largest first, a few. Static programs, and those that ignore LD_PRELOAD. */
+  /** Largest first, a few. */
   readonly copied: readonly CopiedProgram[]
 }

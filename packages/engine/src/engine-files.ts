@@ -1,6 +1,7 @@
 import type { SnapshotId } from '@dormouse/contracts'
 import type { Burrow, RestoreOptions } from './engine.ts'
 import type { ProgramSettings } from './engine-images.ts'
+import type { Guest } from './guest.ts'
 
 /** The files of a snapshot as directories of the host, for an engine that makes its own kind of disk from them. */
 export interface FileTree {
@@ -8,7 +9,7 @@ export interface FileTree {
   readonly key: string
   /** The template of the host below it. */
   readonly template: string
-  /** Top first, as overlayfs stacks them. */
+  /** Top first: what is in one hides what is below. A removed file is a character device 0:0. */
   readonly directories: readonly string[]
   /** The host uid of root inside, and how many uids follow it. */
   readonly uidBase: number
@@ -19,6 +20,14 @@ export interface FileTree {
   readonly isImage: boolean
   /** Of an image: how programs start. */
   readonly image?: ProgramSettings | undefined
+}
+
+/** What happens in the first burrow of some files. It is saved afterwards, and later ones start from that snapshot. */
+export interface Preparation {
+  /** Equal keys prepare equal files equally. */
+  readonly key: string
+  /** An error ends the burrow, and the caller who waited for it gets the error. It has no open gate. */
+  prepare(guest: Guest): Promise<void>
 }
 
 /** How one engine starts sandboxes from files that another one has. */

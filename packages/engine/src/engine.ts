@@ -9,7 +9,7 @@ import type {
 } from '@dormouse/contracts'
 import type { BurrowMemory, BurrowUsage, ShownDisk } from './burrow-usage.ts'
 import type { EngineCapabilities } from './engine-capabilities.ts'
-import type { EngineFiles } from './engine-files.ts'
+import type { EngineFiles, Preparation } from './engine-files.ts'
 import type { ImportedImage, ImportImage, ProgramSettings } from './engine-images.ts'
 import type { EngineFailureKind } from './engine-log.ts'
 import type { EngineVolumes } from './engine-volumes.ts'
@@ -70,7 +70,7 @@ export interface Burrow extends AsyncDisposable {
    * next run. Other variables stay.
    */
   addEnv(env: Readonly<Record<string, string>>): Promise<void>
-  /** Programs inside see the memory that this reports in /proc/meminfo and in the files of their cgroup. */
+  /** What the burrow uses of the host. Programs that can see their limits see at most this much of them as used. */
   usage(): Promise<BurrowUsage>
   /** With `atMemoryLimit: 'pause'`: whether processes inside wait because the burrow has reached its memory limit. */
   waitsForMemory(): Promise<boolean>
@@ -91,8 +91,8 @@ export interface Burrow extends AsyncDisposable {
    */
   memory(): Promise<BurrowMemory | undefined>
   /**
-   * Post: nothing inside runs, and no process inside can notice: it gets no signal. A system call that the kernel does
-   * not restart may return EINTR. Memory stays. May be called again.
+   * Post: nothing inside runs, and no process inside can notice: it gets no signal. A call that waits may
+   * return early. Memory stays. May be called again.
    */
   freeze(): Promise<void>
   /** Post: everything inside continues. May be called again. */
@@ -110,7 +110,7 @@ export interface Burrow extends AsyncDisposable {
    */
   takeEnds(): readonly OpenEnd[]
   /**
-   * Ends every process and removes everything of the burrow: mounts, cgroups, files.
+   * Ends every process and removes everything of the burrow.
    * Post: nothing of it is left on the host. May be called again.
    */
   destroy(): Promise<void>
@@ -125,8 +125,6 @@ export interface Engine extends EngineVolumes, EngineFiles, AsyncDisposable {
   readonly isolations: readonly Isolation[]
   /** How often background work has failed since the engine was opened. */
   readonly failures: ReadonlyMap<EngineFailureKind, number>
-  /** Sends snapshots to other hosts. Absent when this engine cannot. */
-  readonly transfer?: SnapshotTransfer | undefined
   /**
    * Path of an addon with which a thread of this process takes its ends of connections out of burrows, and puts them
    * back: see `GateKeeper`. Undefined when connections cannot outlive their burrow here.
@@ -135,6 +133,8 @@ export interface Engine extends EngineVolumes, EngineFiles, AsyncDisposable {
 
   /** Throws `isolation_unavailable` for one that this engine does not have here. */
   capabilitiesOf(isolation: Isolation): EngineCapabilities
+  /** Sends snapshots of this isolation to other hosts. Undefined when this engine cannot. */
+  transferOf(isolation: Isolation): SnapshotTransfer | undefined
   /** The isolation of burrows made from this snapshot; undefined when this engine has no such snapshot. Cheap. */
   isolationOf(snapshotId: SnapshotId): Isolation | undefined
   /** The isolation that a template of this host asks for; undefined when it asks for none, or does not exist. */
@@ -158,7 +158,7 @@ export interface Engine extends EngineVolumes, EngineFiles, AsyncDisposable {
    * itself continues, frozen meanwhile, or ends when `leave` is `gone`. A burrow that has ended by itself can be saved
    * that way too.
    * Post: the snapshot is on disk and immutable. An error means that nothing was saved: the burrow continues as before
-   * (a process that handles SIGCONT may get it), and the error (`snapshot_refused`, `no_space`) says why, with the pid
+   * (a process may notice that it was stopped), and the error (`snapshot_refused`, `no_space`) says why, with the pid
    * when one process is the cause. A failure after the snapshot is on disk is not an error but
    * `SavedBurrow.resumeError`.
    */
@@ -194,6 +194,8 @@ export interface Engine extends EngineVolumes, EngineFiles, AsyncDisposable {
    * when there is no such snapshot.
    */
   snapshotFiles(snapshotId: SnapshotId): SnapshotFiles
+  /** Throws `isolation_unsupported` for limits that burrows of a snapshot cannot have. Absent: they can have any. */
+  checkLimits?(snapshotId: SnapshotId, limits: BurrowLimitsInput): Promise<void>
   /**
    * Makes a snapshot of files from a container image. Layers that an earlier image brought are used again, also
    * those of another key. Pre: the caller may read what `image` names. On failure no snapshot is left; what has
@@ -336,6 +338,8 @@ export interface RestoreOptions {
   readonly limits?: BurrowLimitsInput
   /** Another than the snapshot was taken with: then only its files are used. */
   readonly isolation?: Isolation | undefined
+  /** With such another isolation: makes up for the processes that the files were saved without. */
+  readonly preparation?: Preparation | undefined
   /**
    * Replaces the volumes of the snapshot. A file that its processes had open on a volume is opened again by its path;
    * to them a missing file looks as if it was deleted while they had it open.

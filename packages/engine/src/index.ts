@@ -19,7 +19,7 @@ export type {
   VolumeMount,
 } from './engine.ts'
 export type { EngineCapabilities } from './engine-capabilities.ts'
-export type { EngineFiles, FileTree } from './engine-files.ts'
+export type { EngineFiles, FileTree, Preparation } from './engine-files.ts'
 export type {
   ImageCredentials,
   ImageDescription,
@@ -72,7 +72,6 @@ export { type ImageSource, parseImageSource } from './image-source.ts'
 export type { DiskUse, Measurement, StopAt, StorageReport } from './measurement.ts'
 export { capabilitiesIn, ofIsolation } from './one-isolation.ts'
 export type {
-  ArrivingMemory,
   ArrivingPart,
   ArrivingSnapshot,
   Extent,
@@ -81,4 +80,5 @@ export type {
   PortableSnapshot,
   SnapshotNeeds,
   SnapshotTransfer,
+  SparseFile,
 } from './snapshot-transfer.ts'

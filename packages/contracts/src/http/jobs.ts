@@ -69,7 +69,7 @@ export const createJobSchema = z
       .regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be a name of letters, digits and "_"')
       .default('item')
       .describe(
-        'The variable that has the input: a value in Python and JavaScript; in bash text, which is JSON unless the input is a string.',
+        'The variable that has the input: a value in Python and JavaScript; nested lists in R; in bash text, which is JSON unless the input is a string.',
       ),
     inputs: z
       .array(inputField)

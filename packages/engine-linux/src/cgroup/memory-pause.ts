@@ -15,7 +15,7 @@ export interface MemoryDirectory {
 const STEP_BYTES = 8 * 1024 ** 2
 const STEP_MS = 10
 /** On v2: processes that use this share of the limit for anonymous memory are slowed down, not only page cache. */
-const V2_FULL_SHARE = 0.95
+export const FULL_SHARE = 0.95
 
 /**
  * v1 can let processes wait at the limit instead of killing one (`memory.oom_control`). v2 cannot; there the limit
@@ -51,7 +51,7 @@ export class MemoryPause {
     if (!isV2) return (await readKey(join(path, 'memory.oom_control'), 'under_oom')) === 1
     // A burrow that ended meanwhile has no cgroup to read.
     const text = await readText(join(path, 'memory.stat')).catch(() => '')
-    return keyOf(text, 'anon') + keyOf(text, 'shmem') >= memoryBytes * V2_FULL_SHARE
+    return keyOf(text, 'anon') + keyOf(text, 'shmem') >= memoryBytes * FULL_SHARE
   }
 
   /** See `Burrow.withHeadroom`. */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +21,8 @@
 #include "link.h"
 
 #define CGROUP "/sys/fs/cgroup/sandbox"
+/* For an agent that answers while everything else stands still. */
+#define READER_CGROUP "/sys/fs/cgroup/reader"
 #define SEED_MAX 256
 
 static int write_text(const char *path, const char *text)
@@ -47,10 +50,17 @@ static long long read_number(const char *path, const char *key)
     return at ? atoll(at + (key ? strlen(key) : 0)) : 0;
 }
 
+static pid_t the_agent;
+
 void make_cgroup(void)
 {
     write_text("/sys/fs/cgroup/cgroup.subtree_control", "+memory +pids");
     mkdir(CGROUP, 0755);
+}
+
+void control_belongs_to(pid_t agent)
+{
+    the_agent = agent;
 }
 
 void join_cgroup(void)
@@ -117,17 +127,47 @@ static int set_time(long long ns)
     return clock_settime(CLOCK_REALTIME, &now);
 }
 
+static int write_limit(const char *path, long long limit)
+{
+    char value[32];
+    snprintf(value, sizeof(value), "%lld", limit);
+    return write_text(path, limit == 0 ? "max" : value);
+}
+
+/* `limits MEMORY PIDS PAUSE`: above PAUSE bytes programs nearly stand still (0: never), above MEMORY one is ended. */
 static int set_limits(const char *text)
 {
-    long long memory, pids;
-    if (sscanf(text, "%lld %lld", &memory, &pids) != 2)
+    long long memory, pids, pause = 0;
+    if (sscanf(text, "%lld %lld %lld", &memory, &pids, &pause) < 2)
         return errno = EINVAL, -1;
-    char value[32];
-    snprintf(value, sizeof(value), "%lld", memory);
-    if (write_text(CGROUP "/memory.max", value) == -1)
+    if (write_limit(CGROUP "/memory.max", memory) == -1 || write_limit(CGROUP "/memory.high", pause) == -1)
         return -1;
-    snprintf(value, sizeof(value), "%lld", pids);
-    return write_text(CGROUP "/pids.max", value);
+    return write_limit(CGROUP "/pids.max", pids);
+}
+
+/* Stops all programs of the sandbox but the agent, which still answers. For a machine whose files are read. */
+static int hold_programs(void)
+{
+    char pid[16];
+    mkdir(READER_CGROUP, 0755);
+    snprintf(pid, sizeof(pid), "%d", the_agent);
+    if (write_text(READER_CGROUP "/cgroup.procs", pid) == -1)
+        return -1;
+    return write_text(CGROUP "/cgroup.freeze", "1");
+}
+
+/* Memory that the kernel cannot take back from programs: no caches. */
+static long long held_bytes(void)
+{
+    const char *stat = CGROUP "/memory.stat";
+    return read_number(stat, "anon ") + read_number(stat, "shmem ") + read_number(stat, "kernel ") -
+           read_number(stat, "slab_reclaimable ");
+}
+
+static long long used_inodes(void)
+{
+    struct statvfs root;
+    return statvfs("/", &root) == -1 ? 0 : (long long)(root.f_files - root.f_ffree);
 }
 
 /* For gate-hangup.c, which reports failures this way. */
@@ -194,9 +234,12 @@ void answer_control(const char *command, size_t length)
     else if (strcmp(text, "sync") == 0) {
         sync();
         answer("ok");
-    } else if (strcmp(text, "usage") == 0)
-        answer("ok %lld %lld %lld", read_number(CGROUP "/memory.current", NULL), read_number(CGROUP "/pids.current", NULL),
-               read_number(CGROUP "/memory.events", "oom_kill "));
+    } else if (strcmp(text, "hold") == 0)
+        answer_outcome(hold_programs());
+    else if (strcmp(text, "usage") == 0)
+        answer("ok %lld %lld %lld %lld %lld", read_number(CGROUP "/memory.current", NULL),
+               read_number(CGROUP "/pids.current", NULL), read_number(CGROUP "/memory.events", "oom_kill "), held_bytes(),
+               used_inodes());
     else
         answer("error unknown command");
 }

@@ -2,10 +2,13 @@
 #define DORMOUSE_CONTROL_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 /* Makes the cgroup that the agent lives in. Without cgroups the limits of the machine are the only ones. */
 void make_cgroup(void);
 void join_cgroup(void);
+/* The process that answers while programs are held. */
+void control_belongs_to(pid_t agent);
 /* Does what the host asks and sends the answer: `ok …` or `error …`. */
 void answer_control(const char *command, size_t length);
 

@@ -149,6 +149,14 @@ static pid_t fork_agent(void)
     return pid;
 }
 
+/* Programs look for their limits in the root. Kernel rule: in a new cgroup namespace that is the cgroup we are in. */
+static void show_own_cgroup(void)
+{
+    if (unshare(CLONE_NEWCGROUP) == -1 || umount2("/sys/fs/cgroup", MNT_DETACH) == -1 ||
+        mount("cgroup2", "/sys/fs/cgroup", "cgroup2", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == -1)
+        _exit(126);
+}
+
 static pid_t start_agent(void)
 {
     int ready[2];
@@ -163,6 +171,7 @@ static pid_t start_agent(void)
             "DORMOUSE_AGENT_SOCKET=/.dormouse/run/agent.sock", "DORMOUSE_READY_FD=3", NULL,
         };
         join_cgroup();
+        show_own_cgroup();
         setsid();
         /* As in burrows of processes, where it bounds how many descriptors a process can hoard. */
         setrlimit(RLIMIT_NOFILE, &(struct rlimit){FILES_MAX, FILES_MAX});
@@ -201,6 +210,7 @@ int main(void)
     int port = open_port();
     pid_t agent = start_agent();
     volumes_belong_to(agent);
+    control_belongs_to(agent);
     relay(port, agent);
     sync();
     reboot(RB_AUTOBOOT);

@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises'
-import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type BurrowLimits,
   type BurrowLimitsInput,
@@ -22,6 +21,7 @@ import {
   type BurrowEnds,
   envSchema,
   type FirstProcess,
+  FULL_SHARE,
   isAlive,
   waitForEnd,
 } from '@dormouse/engine-linux/for-engines'
@@ -31,13 +31,15 @@ import type { MicrovmHost } from '../microvm-host.ts'
 import { type MicrovmRecord, writeRecord } from './burrow-record.ts'
 import { BurrowVolumes } from './burrow-volumes.ts'
 import { connectToPort } from './connect-port.ts'
-import { guestMemoryBytes, hostLimits } from './host-limits.ts'
+import { GuestNumbers } from './guest-usage.ts'
+import { guestLimits, hostLimits, refuseLimits } from './host-limits.ts'
 import type { LaunchedQemu } from './launched-qemu.ts'
 import { removeBurrow } from './remove-burrow.ts'
 
 /** A machine whose agent has ended turns itself off at once. */
 const TURN_OFF_MS = 5_000
-const USAGE_TIMEOUT_MS = 1_000
+/** Programs end if a limit is set that is below what they use. */
+const REFUSAL_TIMEOUT_MS = 20_000
 
 /** A virtual machine with its QEMU, disks and agent. */
 export class MicrovmBurrow implements Burrow {
@@ -54,10 +56,11 @@ export class MicrovmBurrow implements Burrow {
   readonly #qemu: LaunchedQemu
   readonly connections: BurrowConnections
   readonly volumes: BurrowVolumes
+  readonly numbers: GuestNumbers
   record: MicrovmRecord
   isFrozen = false
-  #lastPids = 2
-  #lastOomKills = 0
+  /** What the guest has last been told. Undefined: other limits, or those of an earlier server. */
+  #toldLimits: BurrowLimits | undefined
   #isReleased = false
   #hasEnded = false
   #isSaving = false
@@ -85,6 +88,8 @@ export class MicrovmBurrow implements Burrow {
     const fields = { sandboxId: record.sandboxId, burrowId: record.id }
     this.connections = new BurrowConnections({ first: qemu.first, ends }, host.failures, fields)
     this.volumes = new BurrowVolumes(paths, qemu.link, record.volumes)
+    const isSilent = () => this.isFrozen || this.#isSaving || this.#hasEnded
+    this.numbers = new GuestNumbers(qemu.link, isSilent)
     this.ended = new Promise((resolve) => {
       this.#end = (end) => {
         this.#hasEnded = true
@@ -123,27 +128,32 @@ export class MicrovmBurrow implements Burrow {
 
   async setLimits(input: BurrowLimitsInput): Promise<void> {
     const limits = parseInput(burrowLimitsSchema, { ...this.limits, ...input }, 'limits')
-    refuseLimits(limits, this.record)
-    await this.#refuseBelowUsage(limits)
+    refuseLimits(limits, this.record.base.machine)
+    if (limits.memoryBytes < this.limits.memoryBytes) await this.requireRoom(limits)
     await this.applyLimits(limits)
     await this.#update({ limits })
   }
 
-  /** The guest's kernel would end programs until the rest fits. */
-  async #refuseBelowUsage({ memoryBytes }: BurrowLimits): Promise<void> {
-    if (this.isFrozen || memoryBytes >= this.limits.memoryBytes) return
-    const [usedBytes] = (await this.link.control('usage')).split(' ').map(Number)
-    if (usedBytes !== undefined && usedBytes > memoryBytes)
+  /** The guest's kernel would end programs until the rest fits. Of a frozen guest the last number is known. */
+  async requireRoom({ memoryBytes }: BurrowLimits): Promise<void> {
+    const { memoryBytes: allBytes, heldBytes: usedBytes = allBytes } =
+      await this.numbers.ask(REFUSAL_TIMEOUT_MS)
+    if (usedBytes > memoryBytes)
       throw new DormouseError('conflict', 'The sandbox uses more memory than the new limit allows.', {
+        hint: 'Free memory inside first, or choose a higher limit.',
         details: { field: 'memoryBytes', usedBytes },
       })
   }
 
-  /** Tells the guest's kernel, and the host's. */
+  /** Tells the host's kernel, and the guest's: at once, or when it runs again. */
   async applyLimits(limits: BurrowLimits): Promise<void> {
-    const { machine } = this.record.base
-    await this.#qemu.cgroup.apply(hostLimits(limits, machine))
-    if (!this.isFrozen) await this.link.control(`limits ${guestMemoryBytes(limits, machine)} ${limits.pids}`)
+    await this.#qemu.cgroup.apply(hostLimits(limits, this.record.base.machine))
+    if (!this.isFrozen) await this.#tellLimits(limits)
+  }
+
+  async #tellLimits(limits: BurrowLimits, how?: { isPausing: boolean }): Promise<void> {
+    await this.link.control(guestLimits(limits, this.record.base.machine, how))
+    this.#toldLimits = how === undefined ? limits : undefined
   }
 
   async addEnv(env: Readonly<Record<string, string>>): Promise<void> {
@@ -151,33 +161,34 @@ export class MicrovmBurrow implements Burrow {
     await this.guest.configure({ sandboxId: this.sandboxId, env: checked })
   }
 
+  /** Memory and CPU time are those of QEMU: what the sandbox costs its host. */
   async usage(): Promise<BurrowUsage> {
-    const outside = await this.#qemu.cgroup.usage()
-    await this.#askGuest()
-    return { ...outside, pids: this.#lastPids, oomKills: this.#lastOomKills }
-  }
-
-  /** The guest may be stopped or hostile: then the last numbers stand. */
-  async #askGuest(): Promise<void> {
-    if (this.isFrozen || this.#isSaving || this.#hasEnded) return
-    const late = sleep(USAGE_TIMEOUT_MS, undefined, { ref: false })
-    const answer = await Promise.race([this.link.control('usage').catch(() => undefined), late])
-    const [, pids, kills] = (typeof answer === 'string' ? answer : '').split(' ').map(Number)
-    if (pids === undefined || kills === undefined || !Number.isFinite(pids + kills)) return
-    this.#lastPids = Math.max(1, pids)
-    this.#lastOomKills = Math.max(this.#lastOomKills, kills)
+    const [outside, { pids, oomKills }] = await Promise.all([this.#qemu.cgroup.usage(), this.numbers.ask()])
+    return { ...outside, pids, oomKills }
   }
 
   async waitsForMemory(): Promise<boolean> {
-    return false
+    const { memoryBytes, atMemoryLimit } = this.limits
+    if (atMemoryLimit !== 'pause') return false
+    const { heldBytes = 0 } = await this.numbers.ask()
+    return heldBytes >= memoryBytes * FULL_SHARE
   }
 
-  withHeadroom<Value>(work: () => Promise<Value>): Promise<Value> {
-    return work()
+  async withHeadroom<Value>(work: () => Promise<Value>): Promise<Value> {
+    if (this.limits.atMemoryLimit !== 'pause' || this.isFrozen) return work()
+    // A guest that does not answer is saved all the same.
+    await this.#tellLimits(this.limits, { isPausing: false }).catch(() => {})
+    try {
+      return await work()
+    } finally {
+      // A frozen guest is told when it runs again.
+      if (!this.#hasEnded && !this.isFrozen) await this.#tellLimits(this.limits).catch(() => {})
+    }
   }
 
-  anonymousBytes(): Promise<number> {
-    return this.#qemu.cgroup.anonymousBytes()
+  /** Of its programs: QEMU has about 100 MB of its own. */
+  async anonymousBytes(): Promise<number> {
+    return (await this.numbers.ask()).heldBytes ?? this.#qemu.cgroup.anonymousBytes()
   }
 
   /** The guest sees the size of its own disk. */
@@ -212,14 +223,20 @@ export class MicrovmBurrow implements Burrow {
     this.isFrozen = false
     this.guest.isHeld = false
     this.connectVolumes()
+    if (this.#toldLimits !== this.limits) this.#inBackground(this.#tellLimits(this.limits), 'has old limits')
   }
 
-  /** In the background: a guest that does not answer must not prevent what its host does with it. */
+  /** Does not wait for the guest. */
   connectVolumes(): void {
     if (this.#isReleased || this.#hasEnded) return
-    this.volumes.connect().catch((error: unknown) => {
+    this.#inBackground(this.volumes.connect(), 'has no connection to its volumes')
+  }
+
+  /** A guest that does not answer must not prevent what its host does with it. */
+  #inBackground(work: Promise<void>, problem: string): void {
+    work.catch((error: unknown) => {
       const fields = { sandboxId: this.sandboxId, burrowId: this.id }
-      this.#host.failures.report('resume', error, fields, 'volumes of a burrow were not connected')
+      if (!this.#hasEnded) this.#host.failures.report('resume', error, fields, `a virtual machine ${problem}`)
     })
   }
 
@@ -367,19 +384,4 @@ export class MicrovmBurrow implements Burrow {
     this.#disconnect()
     this.#end(end)
   }
-}
-
-/** Throws for limits that this burrow cannot have. */
-export function refuseLimits(limits: BurrowLimits, { base }: Pick<MicrovmRecord, 'base'>): void {
-  if (limits.atMemoryLimit === 'pause')
-    throw new DormouseError('isolation_unsupported', 'A virtual machine cannot wait at its memory limit.', {
-      details: { field: 'atMemoryLimit' },
-    })
-  const most = base.machine.memoryBytes
-  if (limits.memoryBytes > most)
-    throw new DormouseError(
-      'isolation_unsupported',
-      `This virtual machine has memory for a limit of at most ${most} bytes.`,
-      { details: { field: 'memoryBytes' } },
-    )
 }

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, rename, rm, utimes } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { burrowLimitsSchema, DormouseError, newSandboxId, newSnapshotId } from '@dormouse/contracts'
-import type { FileTree } from '@dormouse/engine'
+import type { FileTree, Preparation } from '@dormouse/engine'
 import type { Template } from '@dormouse/engine-linux/for-engines'
 import type { MicrovmBurrow } from '../burrow/microvm-burrow.ts'
 import { type SavedPaths, savedPaths } from '../host/microvm-layout.ts'
@@ -21,8 +21,11 @@ const KERNEL_STARTS_MAX = 8
 export interface BootTemplate {
   readonly tree: FileTree
   readonly memoryBytes: number
+  readonly cpus: number
   /** Modules that are imported before the snapshot is taken. */
   readonly preload: readonly string[]
+  /** What else happens before it. */
+  readonly preparation?: Preparation | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -49,15 +52,11 @@ export class BootedTemplates {
     return booting.finally(() => this.#booting.delete(name))
   }
 
-  async isBooted(boot: BootTemplate): Promise<boolean> {
-    return existsSync(this.#host.layout.template(await this.#name(boot)).manifest)
-  }
-
   /** A base for a boot from files: the root disk of the template and nothing else. */
-  async base({ tree, memoryBytes }: BootTemplate, build: string): Promise<Base> {
+  async base({ tree, memoryBytes, cpus }: BootTemplate, build: string): Promise<Base> {
     const rootDisk = basename(await buildRootDisk(this.#host.layout.disksDir, tree))
     return {
-      machine: machineOf(this.#host, memoryBytes),
+      machine: { ...versionsOf(this.#host), memoryBytes, cpus },
       template: tree.template,
       templateHash: tree.key,
       ...(tree.isImage && { isImage: true }),
@@ -71,9 +70,9 @@ export class BootedTemplates {
   }
 
   /** Everything that its memory depends on is part of the name. */
-  async #name({ tree, memoryBytes, preload }: BootTemplate): Promise<string> {
+  async #name({ tree, preload, preparation, memoryBytes, cpus }: BootTemplate): Promise<string> {
     const { toolsDisk, initrd, tscKhz } = this.#host
-    const machine = machineOf(this.#host, memoryBytes)
+    const machine = { ...versionsOf(this.#host), memoryBytes, cpus }
     const parts = [
       FORMAT,
       tree.template,
@@ -82,6 +81,7 @@ export class BootedTemplates {
       basename(toolsDisk),
       basename(initrd),
       preload.join(),
+      preparation?.key,
     ]
     // Emulation counts time by the processor's counter, whose frequency the guest was told.
     const clock = machine.accelerator === 'tcg' ? Math.round(tscKhz / 1000) : 0
@@ -117,6 +117,7 @@ export class BootedTemplates {
     const work = savedPaths(`${host.layout.template(name).dir}.${process.pid}`)
     try {
       await preload(burrow, boot.preload)
+      await boot.preparation?.prepare(burrow.guest)
       await burrow.link.control('sync')
       await mkdir(host.layout.templatesDir, { recursive: true, mode: 0o711 })
       await rm(work.dir, { recursive: true, force: true })
@@ -164,18 +165,7 @@ async function preload(burrow: MicrovmBurrow, modules: readonly string[]): Promi
   }
 }
 
-export function machineOf({ qemu }: MicrovmHost, memoryBytes: number): Machine {
-  const { accelerator, version } = qemu
-  return { accelerator, qemuVersion: version, kernel: KERNEL_PIN.release, memoryBytes, cpus: 1 }
-}
-
-/** Why a snapshot cannot run here, or undefined. */
-export function machineProblem(host: MicrovmHost, { machine }: Base): string | undefined {
-  const here = machineOf(host, machine.memoryBytes)
-  if (machine.accelerator !== here.accelerator)
-    return `it was taken with ${machine.accelerator}, and this host has ${here.accelerator}`
-  if (machine.qemuVersion !== here.qemuVersion)
-    return `it was taken by QEMU ${machine.qemuVersion}, and this host has ${here.qemuVersion}`
-  if (machine.kernel !== here.kernel) return `its guest runs Linux ${machine.kernel}, which is not installed`
-  return undefined
+/** What the snapshots of this host run with. */
+export function versionsOf({ qemu }: Pick<MicrovmHost, 'qemu'>): Omit<Machine, 'memoryBytes' | 'cpus'> {
+  return { accelerator: qemu.accelerator, qemuVersion: qemu.version, kernel: KERNEL_PIN.release }
 }

@@ -11,7 +11,8 @@ import { BurrowEnds, RUNTIME_PYTHON, withoutBytes } from '@dormouse/engine-linux
 import { type MicrovmRecord, writeRecord } from '../burrow/burrow-record.ts'
 import { startVolumeServer, stateName } from '../burrow/burrow-volumes.ts'
 import { type HeldQemu, holdQemu, openDisks, showFiles } from '../burrow/hold-qemu.ts'
-import { MicrovmBurrow, refuseLimits } from '../burrow/microvm-burrow.ts'
+import { refuseLimits } from '../burrow/host-limits.ts'
+import { MicrovmBurrow } from '../burrow/microvm-burrow.ts'
 import { type MountPlan, mountVolumes, planMounts } from '../burrow/mount-volumes.ts'
 import { removeBurrow } from '../burrow/remove-burrow.ts'
 import { sparesOf } from '../burrow/spare-pool.ts'
@@ -20,7 +21,7 @@ import type { MicrovmHost } from '../microvm-host.ts'
 import { connectWhenMade } from '../qemu/connect-socket.ts'
 import { JAIL } from '../qemu/qemu-arguments.ts'
 import type { QmpClient } from '../qemu/qmp-client.ts'
-import type { Base, MountedVolume } from '../storage/manifest.ts'
+import { type Base, disksOf, type MountedVolume } from '../storage/manifest.ts'
 
 /** Emulated, on a machine with other work. With KVM a boot takes a second or two. */
 const BOOT_TIMEOUT_MS = 600_000
@@ -47,6 +48,8 @@ export interface MakeBurrow {
   readonly isBoot: boolean
   readonly parent?: SnapshotId | undefined
   readonly limits: BurrowLimits
+  /** Those that it was saved with. */
+  readonly hadLimits?: BurrowLimits | undefined
   readonly introduction: Introduction
   readonly leave?: 'running' | 'frozen'
   readonly volumes?: readonly VolumeMount[] | undefined
@@ -54,6 +57,8 @@ export interface MakeBurrow {
   readonly hadVolumes?: readonly MountedVolume[] | undefined
   /** Those of its connections to the outside that continue. */
   readonly connections?: ParkedConnections | undefined
+  /** Only for its files: programs stand still and do not learn of it, and no later server adopts it. */
+  readonly isForFiles?: boolean | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -61,12 +66,8 @@ export interface MakeBurrow {
 export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<MicrovmBurrow> {
   const { base, isBoot, limits, signal } = make
   signal?.throwIfAborted()
-  refuseLimits(limits, { base })
-  const hold = {
-    ...{ machine: base.machine, toolsDisk: base.toolsDisk, isIncoming: !isBoot, signal },
-    ...(base.isImage && { python: `/.dormouse/${RUNTIME_PYTHON}` }),
-  }
-  const qemu = await (isBoot ? holdQemu(host, hold) : sparesOf(host).take(hold)).catch((error: unknown) => {
+  refuseLimits(limits, base.machine)
+  const qemu = await takeQemu(host, make).catch((error: unknown) => {
     throw reasonOf(error, signal)
   })
   const plan = planMounts(isBoot ? [] : (make.hadVolumes ?? []), make.volumes ?? [])
@@ -90,7 +91,7 @@ export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<M
     await introduce(burrow, make, { ends, plan })
     await ends?.start()
     signal?.throwIfAborted()
-    await burrow.publish()
+    if (make.isForFiles !== true) await burrow.publish()
     if (make.leave === 'frozen') await burrow.freeze()
     return burrow
   } catch (error) {
@@ -100,6 +101,18 @@ export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<M
     await removeBurrow(host, qemu.paths, qemu.first)
     throw reasonOf(error, signal)
   }
+}
+
+function takeQemu(host: MicrovmHost, { base, source, isBoot, signal }: MakeBurrow): Promise<HeldQemu> {
+  const ownTools = source && join(source.disks, base.toolsDisk)
+  // Those of another host: no spare has them.
+  const isForeign = ownTools !== undefined && existsSync(ownTools)
+  const hold = {
+    toolsDisk: isForeign ? ownTools : join(host.layout.disksDir, base.toolsDisk),
+    ...{ machine: base.machine, isIncoming: !isBoot, signal },
+    ...(base.isImage && { python: `/.dormouse/${RUNTIME_PYTHON}` }),
+  }
+  return isBoot || isForeign ? holdQemu(host, hold) : sparesOf(host).take(hold)
 }
 
 function reasonOf(error: unknown, signal?: AbortSignal): unknown {
@@ -134,7 +147,7 @@ async function prepareFiles(
   { source, isBoot }: Pick<MakeBurrow, 'source' | 'isBoot'>,
 ): Promise<void> {
   if (source === undefined) return
-  await linkExisting(source.disks, paths.disks, base.disks)
+  await linkExisting(source.disks, paths.disks, disksOf(base))
   if (isBoot) return
   await linkExisting(source.memory, paths.memory, base.memory)
   await copyFile(source.map, paths.map)
@@ -228,7 +241,7 @@ async function makeEnds(
 /** Tells the guest the time, its name and its limits, gives it new random numbers, and then the agent who it is. */
 async function introduce(
   burrow: MicrovmBurrow,
-  { introduction, limits, isBoot }: MakeBurrow,
+  { introduction, limits, hadLimits = limits, isBoot, isForFiles }: MakeBurrow,
   { ends, plan }: { readonly ends: BurrowEnds | undefined; readonly plan: MountPlan },
 ): Promise<void> {
   const { sandboxId, reason, reseed, image } = introduction
@@ -236,6 +249,9 @@ async function introduce(
   const user = introduction.user ?? (isBoot ? image?.user : undefined)
   const env = isBoot && image !== undefined ? { ...image.env, ...introduction.env } : introduction.env
   const { link: guest } = burrow
+  // Machines that an earlier version booted do not know this: then their programs run, with nobody to reach.
+  if (isForFiles === true) await guest.control('hold').catch(() => {})
+  if (limits.memoryBytes < hadLimits.memoryBytes) await burrow.requireRoom(limits)
   await Promise.all([
     guest.control(`time ${BigInt(Date.now()) * 1_000_000n}`),
     guest.control(`seed ${randomBytes(SEED_BYTES).toString('hex')}`),
@@ -246,6 +262,7 @@ async function introduce(
   ])
   await mountVolumes(guest, plan)
   await burrow.volumes.connect()
+  if (isForFiles === true) return
   const identity = { sandboxId, ...(user && { user }), ...(env && { env }) }
   if (isBoot) await burrow.guest.configure({ ...identity, ...(image && { cwd: image.cwd }) })
   else await burrow.guest.wake({ ...identity, reason, reseed })

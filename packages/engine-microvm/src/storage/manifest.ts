@@ -54,6 +54,11 @@ export type MountedVolume = z.output<typeof mountedVolumesSchema>[number]
 /** What a burrow was made from. */
 export type Base = z.output<typeof baseSchema>
 
+/** All disks that a machine of this base has, below its own. */
+export function disksOf({ disks, toolsDisk }: Base): readonly string[] {
+  return [...disks, toolsDisk]
+}
+
 const snapshotId = z.custom<SnapshotId>((value) => typeof value === 'string' && isSnapshotId(value))
 
 const manifestSchema = z.strictObject({

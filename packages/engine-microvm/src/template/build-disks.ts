@@ -35,6 +35,29 @@ export async function buildRootDisk(disksDir: string, tree: FileTree): Promise<s
   }
 }
 
+const countsOf = new Map<string, Promise<number>>()
+
+/** Files and directories that a root disk was made with. Pre: `path` is a disk of `buildRootDisk`. */
+export function countFiles(path: string): Promise<number> {
+  const known = countsOf.get(path) ?? readCount(path)
+  countsOf.set(path, known)
+  known.catch(() => countsOf.delete(path))
+  return known
+}
+
+async function readCount(path: string): Promise<number> {
+  const { stdout } = await runCommandOrFail(
+    { argv: ['dumpe2fs', '-h', path] },
+    'counting the files of a disk',
+  )
+  const [all, free] = ['Inode count', 'Free inodes'].map((name) =>
+    Number(new RegExp(`^${name}:\\s+(\\d+)$`, 'm').exec(stdout)?.[1]),
+  )
+  if (all === undefined || free === undefined || Number.isNaN(all - free))
+    throw new Error(`dumpe2fs does not say how many files ${path} has`)
+  return all - free
+}
+
 /** What guests see at /.dormouse: the code of the agent and its kernels, and the Python that agents of images run on. */
 export async function buildToolsDisk(disksDir: string, toolsDir: string): Promise<string> {
   const path = join(disksDir, `tools-${TOOLS_FORMAT}-${basename(toolsDir)}.ext4`)

@@ -32,6 +32,7 @@ print(open("/root/new").read(), open("/etc/hostname").read().endswith("changed")
 const SEEN = `new True False ['mine'] False True 1234 4321 0o104711 True /nowhere True True 0 b'kept'\n`
 
 export function describeFilesSnapshots(factory: EngineFactory): void {
+  const { unsavable } = factory
   describe('snapshots of files only', () => {
     let engine: Engine
     const create = (): Promise<Burrow> =>
@@ -95,16 +96,20 @@ export function describeFilesSnapshots(factory: EngineFactory): void {
       await burrow.destroy()
     })
 
-    test('a burrow whose processes cannot be saved can be saved without them', async () => {
-      const burrow = await create()
-      await runPython(burrow.guest, `import os; fd = os.eventfd(1, os.EFD_SEMAPHORE)\n${CHANGE}`)
-      await expect(engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({
-        code: 'snapshot_refused',
-      })
-      const { snapshot } = await engine.snapshot(burrow, { kind: 'files', leave: 'gone' })
-      expect(await factory.traces()).toEqual([])
-      await (await expectBoots(snapshot.id)).destroy()
-    })
+    // Skip: nothing inside makes this engine refuse a snapshot.
+    test.skipIf(!unsavable)(
+      'a burrow whose processes cannot be saved can be saved without them',
+      async () => {
+        const burrow = await create()
+        await runPython(burrow.guest, `${unsavable?.code}\n${CHANGE}`)
+        await expect(engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({
+          code: 'snapshot_refused',
+        })
+        const { snapshot } = await engine.snapshot(burrow, { kind: 'files', leave: 'gone' })
+        expect(await factory.traces()).toEqual([])
+        await (await expectBoots(snapshot.id)).destroy()
+      },
+    )
 
     test('a burrow that has ended can be saved until it is destroyed', async () => {
       const burrow = await create()

@@ -95,6 +95,7 @@ def ended(work):
     except ConnectionError: return "error"`
 
 export function describeNetworkAsleep(factory: EngineFactory): void {
+  const { unsavable } = factory
   describe('connections to the outside, after a sleep', () => {
     const shared = useSharedBurrow(factory)
     const gates: TestGate[] = []
@@ -194,7 +195,8 @@ for address, each in (("198.18.0.2", server), ("fd64:6f72:6d6f::2", server6)):
       expect(await python(woken, after)).toBe('before after error\nnew\nnew')
     })
 
-    test('a refused snapshot ends no connection and loses no byte', async () => {
+    // Skip: nothing inside makes this engine refuse a snapshot.
+    test.skipIf(!unsavable)('a refused snapshot ends no connection and loses no byte', async () => {
       const burrow = await shared.create()
       const gate = await open(burrow, (socket) => void socket.pipe(socket))
       const echo = `
@@ -206,13 +208,12 @@ def send():
 def receive():
     while piece := s.recv(65536): back.update(piece)
 threads = [threading.Thread(target=each, daemon=True) for each in (send, receive)]
-for each in threads: each.start()
-semaphore = os.eventfd(1, os.EFD_SEMAPHORE)`
-      await python(burrow, echo)
+for each in threads: each.start()`
+      await python(burrow, `${echo}\n${unsavable?.code}`)
       for (let round = 0; round < 3; round += 1)
         await expect(shared.engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({
           code: 'snapshot_refused',
-          message: expect.stringContaining('eventfd'),
+          message: expect.stringContaining(unsavable?.reason ?? ''),
         })
       const whole = 'for each in threads: each.join()\nprint(sent.digest() == back.digest())'
       expect(await python(burrow, whole)).toBe('True')

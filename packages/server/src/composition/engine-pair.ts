@@ -1,4 +1,10 @@
-import { DormouseError, type Isolation, type SnapshotId, type VolumeId } from '@dormouse/contracts'
+import {
+  type BurrowLimitsInput,
+  DormouseError,
+  type Isolation,
+  type SnapshotId,
+  type VolumeId,
+} from '@dormouse/contracts'
 import type {
   AdoptedBurrows,
   Burrow,
@@ -55,13 +61,12 @@ export class EnginePair implements Engine {
     return this.#first.endAddon
   }
 
-  /** Only snapshots of the first travel between hosts. */
-  get transfer(): SnapshotTransfer | undefined {
-    return this.#first.transfer
-  }
-
   capabilitiesOf(isolation: Isolation): EngineCapabilities {
     return this.#for(isolation).capabilitiesOf(isolation)
+  }
+
+  transferOf(isolation: Isolation): SnapshotTransfer | undefined {
+    return this.#first.transferOf(isolation) ?? this.#second.transferOf(isolation)
   }
 
   isolationOfTemplate(name: string): Promise<Isolation | undefined> {
@@ -116,6 +121,10 @@ export class EnginePair implements Engine {
 
   snapshotFiles(snapshotId: SnapshotId): SnapshotFiles {
     return this.#having(snapshotId).snapshotFiles(snapshotId)
+  }
+
+  async checkLimits(snapshotId: SnapshotId, limits: BurrowLimitsInput): Promise<void> {
+    await this.#having(snapshotId).checkLimits?.(snapshotId, limits)
   }
 
   importImage(request: ImportImage): Promise<ImportedImage> {

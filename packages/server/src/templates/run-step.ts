@@ -117,8 +117,8 @@ export async function warmUp(parts: StepParts, { origin, inherited, preload }: W
 
 /** Imports modules in the kernel of the template. Throws `setup_failed` when one of `preload` cannot be imported. */
 export async function importModules(
-  parts: StepParts,
-  burrow: Burrow,
+  parts: Pick<StepParts, 'log' | 'signal'>,
+  burrow: Pick<Burrow, 'guest'>,
   { inherited, preload }: Omit<WarmUp, 'origin'>,
 ): Promise<void> {
   const modules = [...new Set([...inherited, ...preload])]
@@ -130,8 +130,8 @@ export async function importModules(
 
 /** Makes at least one call, even without modules, so that the kernel of the snapshot has answered once. */
 async function importAll(
-  { signal }: StepParts,
-  { guest }: Burrow,
+  { signal }: Pick<StepParts, 'signal'>,
+  { guest }: Pick<Burrow, 'guest'>,
   modules: readonly string[],
 ): Promise<Set<string>> {
   const failed = new Set<string>()
@@ -278,8 +278,8 @@ function describeEnd({ row, isDeleted }: BuildSandbox, end: BurrowEnd): string {
 }
 
 async function importFailed(
-  { log, signal }: StepParts,
-  { guest }: Burrow,
+  { log, signal }: Pick<StepParts, 'log' | 'signal'>,
+  { guest }: Pick<Burrow, 'guest'>,
   failed: readonly string[],
 ): Promise<DormouseError> {
   try {

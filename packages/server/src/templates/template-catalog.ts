@@ -1,7 +1,8 @@
 import { DormouseError, type Material, type SnapshotId } from '@dormouse/contracts'
-import type { ProgramSettings } from '@dormouse/engine'
+import type { Preparation, ProgramSettings } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import { BUILT_IN_OWNER } from './built-in-descriptions.ts'
+import { preparationOf } from './preparation.ts'
 import type { TemplateRow, TemplateRows } from './template-rows.ts'
 
 /** The snapshots that sandboxes of a template start from. */
@@ -11,6 +12,8 @@ export interface TemplateSnapshots {
   readonly filesId: SnapshotId | undefined
   /** Of a template from an image: how programs start on `filesId`. */
   readonly image?: ProgramSettings | undefined
+  /** Of a built template: makes machines that boot on `filesId` as warm as `snapshotId`. */
+  readonly preparation?: Preparation | undefined
 }
 
 /** Templates of keys, in memory and on disk. */
@@ -55,7 +58,8 @@ export class TemplateCatalog {
     if (row?.snapshotId === undefined) return undefined
     const { snapshotId, filesId, image } = row
     const settings = image && { user: image.user, env: image.env, cwd: image.cwd }
-    return { snapshotId, filesId, ...(settings && { image: settings }) }
+    const preparation = filesId === undefined ? undefined : preparationOf(row)
+    return { snapshotId, filesId, ...(settings && { image: settings }), ...(preparation && { preparation }) }
   }
 
   /** Why a template that a caller knows cannot be used; undefined when it can, or when there is none. */

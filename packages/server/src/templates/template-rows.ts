@@ -1,4 +1,5 @@
 import type { Material, SandboxId, SnapshotId } from '@dormouse/contracts'
+import type { TemplateReady } from '@dormouse/contracts/http'
 import type { ProgramSettings } from '@dormouse/engine'
 import type { Database } from '../store/database.ts'
 import type { RunSettings } from './recipe/recipe.ts'
@@ -38,6 +39,13 @@ export interface TemplateRow {
 /** The image, if one is at the bottom, and how programs run. */
 export interface TemplateImage extends RunSettings {
   readonly name?: string | undefined
+  /** What its sandboxes have running. Templates that an earlier version built do not say it. */
+  readonly program?: StartedProgram | undefined
+}
+
+export interface StartedProgram {
+  readonly args: readonly string[]
+  readonly ready?: TemplateReady | undefined
 }
 
 export interface FailedStep {

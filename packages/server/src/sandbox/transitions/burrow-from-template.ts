@@ -34,9 +34,9 @@ export async function burrowFromTemplate(
     return engine.restore(from, { ...restoreOptions(from), reason: 'fork', ...(image && { image }) })
   const built = templates.snapshotsOf(row.template, row.owner)
   if (built !== undefined && row.isolation !== 'process') {
-    const { filesId = built.snapshotId, image } = built
+    const { filesId = built.snapshotId, image, preparation } = built
     await templates.bring?.(filesId, row)
-    const settings = { isolation: row.isolation, ...(image && { image }) }
+    const settings = { isolation: row.isolation, preparation, ...(image && { image }) }
     return engine.restore(filesId, { ...restoreOptions(filesId), reason: 'create', ...settings })
   }
   if (built !== undefined) {

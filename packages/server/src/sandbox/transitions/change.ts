@@ -34,6 +34,8 @@ export async function update(
   if (allLimits !== undefined && row.state === 'running')
     deps.quotas.requireMemory(row, allLimits.memoryBytes - row.limits.memoryBytes)
   requireIsolation(deps, row.isolation, policy)
+  if (allLimits !== undefined && sandbox.burrow === undefined && row.head !== undefined)
+    await deps.engine.checkLimits?.(row.head, processLimits({ ...row, limits: allLimits }))
   if (policy.secrets !== undefined) deps.secrets.require(policy.secrets, row)
   if (policy.network !== undefined) deps.network.check(policy.network)
   if (policy.name !== undefined) requireFreeName(sandbox, policy.name)

@@ -15,6 +15,10 @@ export interface StartProgram {
   readonly args: readonly string[]
   readonly settings: RunSettings
   readonly ready: TemplateReady | undefined
+  /** What must succeed, too, once the program gives that sign. */
+  readonly next?: ((signal: AbortSignal) => Promise<void>) | undefined
+  /** How many times as long as usual it may take. */
+  readonly patience?: number
 }
 
 /**
@@ -24,18 +28,30 @@ export interface StartProgram {
 export async function startProgram(
   { log, signal }: Pick<StepParts, 'log' | 'signal'>,
   { guest }: Pick<Burrow, 'guest'>,
-  { args, settings, ready }: StartProgram,
+  { args, settings, ready, next, patience = 1 }: StartProgram,
 ): Promise<string> {
   const { cwd, user } = settings
   const env = { PATH: DEFAULT_PATH, ...settings.env }
   log.say(`==> starting ${args.join(' ').slice(0, 200)}`)
   const began = performance.now()
   const process = await guest.processes.start({ args, env, cwd, user })
-  const output = new AbortController()
-  const events = guest.processes.events(process, { signal: AbortSignal.any([signal, output.signal]) })
+  const over = new AbortController()
+  const whileWaiting = AbortSignal.any([signal, over.signal])
+  const events = guest.processes.events(process, { signal: whileWaiting })
   const watch = new ProgramWatch(events, (text) => log.write(text))
-  const isReady = waitUntilReady({ guest, env, cwd, user, watch, ready: ready ?? healthOf(settings), signal })
-  const timeoutMs = ready?.timeoutMs ?? READY_TIMEOUT_MS
+  const sign = ready ?? healthOf(settings)
+  const waiting = {
+    guest,
+    env,
+    cwd,
+    user,
+    watch,
+    ready: sign,
+    aliveMs: ALIVE_MS * patience,
+    signal: whileWaiting,
+  }
+  const isReady = waitUntilReady(waiting).then(() => next?.(whileWaiting))
+  const timeoutMs = (ready?.timeoutMs ?? READY_TIMEOUT_MS) * patience
   try {
     await withTimeout(
       Promise.race([isReady, watch.failure]),
@@ -47,7 +63,7 @@ export async function startProgram(
         ),
     )
   } finally {
-    output.abort()
+    over.abort()
   }
   log.say(`    ready after ${((performance.now() - began) / 1000).toFixed(1)} s`)
   return process
@@ -111,11 +127,13 @@ interface Waiting {
   readonly user: string
   readonly watch: ProgramWatch
   readonly ready: { port?: number; command?: string | readonly string[]; log?: string } | undefined
+  readonly aliveMs: number
   readonly signal: AbortSignal
 }
 
-async function waitUntilReady({ guest, env, cwd, user, watch, ready, signal }: Waiting): Promise<void> {
-  if (ready === undefined) return void (await sleep(ALIVE_MS, undefined, { signal }))
+async function waitUntilReady(waiting: Waiting): Promise<void> {
+  const { guest, env, cwd, user, watch, ready, aliveMs, signal } = waiting
+  if (ready === undefined) return void (await sleep(aliveMs, undefined, { signal }))
   if (ready.log !== undefined) return watch.until(ready.log)
   const { port, command } = ready
   for (;;) {
