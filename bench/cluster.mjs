@@ -11,16 +11,17 @@ import { ClusterKey, connectCluster, Directory } from '@dormouse/cluster'
 import { newSandboxId } from '@dormouse/contracts'
 import { Layout } from '../packages/engine-linux/dist/host/layout.js'
 import { measureDepot } from './cluster/depot.mjs'
+import { describeCluster } from './cluster/describe.mjs'
+import { measureHop } from './cluster/hop.mjs'
 import { measureJobs } from './cluster/jobs.mjs'
-import { measureWakes } from './cluster/wakes.mjs'
-import { measure, ms, report, summarize, table } from './measure.mjs'
+import { measureFileWakes, measureWakes } from './cluster/wakes.mjs'
+import { measure, report } from './measure.mjs'
 import { clientOf } from './server/client.mjs'
 import { startServer } from './server/start-server.mjs'
 import { readOptions, removeState } from './workbench.mjs'
 
 const options = readOptions()
 const REQUESTS = options.quick ? 300 : 3_000
-const WARM_UP = 200
 const SANDBOXES = 10_000
 const LISTS = options.quick ? 10 : 50
 const HOSTS = 3
@@ -51,9 +52,16 @@ try {
   const [one, two] = clients
   const depot = await measureDepot({ servers, key: new ClusterKey(keyBytes) })
   const wakes = await measureWakes([one, two], { times: WAKES, stateDir: hosts[1].stateDir })
+  const files = await measureFileWakes([one, two], { times: WAKES })
   const jobs = await measureJobs(one, { count: TASKS, atOnce: 2 * HOSTS })
-  const result = { depot, wakes, jobs, hop: await measureHop(one, two), list: await measureLists(two) }
-  await report({ name: 'cluster', options, result, text: describe(result) })
+  const hop = await measureHop(one, two, REQUESTS)
+  const result = { depot, wakes, files, jobs, hop, list: await measureLists(two) }
+  await report({
+    name: 'cluster',
+    options,
+    result,
+    text: describeCluster(result, { hosts: HOSTS, sandboxes: SANDBOXES }),
+  })
   for (const client of clients) client.close()
 } finally {
   for (const { child } of hosts) {
@@ -65,31 +73,6 @@ try {
   for (const { stateDir } of hosts)
     await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
   await rm(directory, { recursive: true, force: true })
-}
-
-/** The same request to the host of the sandbox and to the other one, in turns, each on one kept connection. */
-async function measureHop(owner, other) {
-  const { id } = await owner.create()
-  for (let tries = 0; tries < 50; tries += 1) {
-    const found = await other.call('GET', `/v1/sandboxes/${id}`).catch(() => undefined)
-    if (found !== undefined) break
-    await sleep(100)
-  }
-  const samples = { direct: [], passedOn: [] }
-  for (let count = -WARM_UP; count < REQUESTS; count += 1) {
-    for (const [name, client] of [
-      ['direct', owner],
-      ['passedOn', other],
-    ]) {
-      const start = performance.now()
-      await client.call('GET', `/v1/sandboxes/${id}`)
-      if (count >= 0) samples[name].push(performance.now() - start)
-    }
-  }
-  await owner.remove(id)
-  const direct = summarize(samples.direct)
-  const passedOn = summarize(samples.passedOn)
-  return { direct, passedOn, addedP50Ms: passedOn.p50 - direct.p50 }
 }
 
 /** The directory gets sandboxes of a host that is not there: listing them asks no host. */
@@ -133,50 +116,6 @@ async function measureLists(client) {
   await client.remove(sample.id)
   await connection[Symbol.asyncDispose]()
   return result
-}
-
-function describe({ depot, wakes, jobs, hop, list }) {
-  const line = (title, { times, p50, p99 }, goal) => [title, times, ms(p50), ms(p99), goal]
-  const percent = (part) => `${(100 * part).toFixed(1)} %`
-  return [
-    table(
-      [`sandbox with ${wakes.megabytes} MB`, 'times', 'p50 ms', 'p99 ms', 'goal'],
-      [
-        line('stored wake on its own host', wakes.local, ''),
-        line('wake on another host, until the first result', wakes.elsewhere, ''),
-        ['compared with its own host', '', `${wakes.ratio.toFixed(1)} ×`, '', '≤ 10 ×'],
-        ['of its memory has moved by then, at most', '', percent(wakes.movedPart), '', '< 10 %'],
-      ],
-    ),
-    table(
-      ['depot in JetStream', 'MB/s', 'goal'],
-      [
-        ['object store alone', depot.bare.toFixed(0), ''],
-        ['upload', depot.upload.toFixed(0), ''],
-        ['upload compared with the store', percent(depot.part), '≥ 50 %'],
-        ['download', depot.download.toFixed(0), ''],
-      ],
-    ),
-    table(
-      [`job of ${jobs.count} tasks of \`x * x\`, ${HOSTS} hosts, ${jobs.atOnce} at once`, 'tasks/s'],
-      [
-        ['a sandbox for each task', jobs.task.toFixed(1)],
-        ['workers', jobs.worker.toFixed(1)],
-      ],
-    ),
-    table(
-      ['request', 'times', 'p50 ms', 'p99 ms', 'goal'],
-      [
-        line('to the host of the sandbox', hop.direct, ''),
-        line('to the other host', hop.passedOn, ''),
-        ['what the hop adds', '', hop.addedP50Ms.toFixed(3), '', '≤ 0.5 ms'],
-      ],
-    ),
-    table(
-      [`list of ${SANDBOXES} sandboxes`, 'times', 'p50 ms', 'p99 ms', 'goal'],
-      Object.entries(list).map(([title, numbers]) => line(title, numbers, '≤ 100 ms')),
-    ),
-  ].join('\n\n')
 }
 
 async function freePort() {

@@ -13,6 +13,11 @@ const privateOfForks = ({ saved }) => highest(saved.map(({ perChild }) => perChi
 
 const serviceRatio = ({ tiers }, tier) =>
   tiers[tier].p50 / (tiers[`${tier}, wake alone`].p50 + tiers.awake.p50)
+const hopOf =
+  (kind) =>
+  ({ hop }) =>
+    hop[kind].addedP50Ms
+const slowestList = ({ list }) => highest(Object.values(list).map(({ p50 }) => p50))
 
 /** In each row: what it is, the result it is read from, how, the goal, and its unit. */
 const GOALS = [
@@ -165,6 +170,18 @@ const GOALS = [
     '×',
   ],
   ['… to a stored one', 'services', (r) => serviceRatio(r, 'stored'), { atMost: 1.2 }, '×'],
+  ['a request through another host: added by the hop', 'cluster', hopOf('get'), { atMost: 0.5 }, 'ms'],
+  ['… a run', 'cluster', hopOf('run'), { atMost: 0.5 }, 'ms'],
+  [
+    'wake of 1 GB on another host / stored wake, first result',
+    'cluster',
+    ({ wakes }) => wakes.ratio,
+    { atMost: 10 },
+    '×',
+  ],
+  ['… of its memory moved by then', 'cluster', ({ wakes }) => wakes.movedPart * 100, { atMost: 10 }, '%'],
+  ['upload / object store alone', 'cluster', ({ depot }) => depot.part * 100, { atLeast: 50 }, '%'],
+  ['list of 10,000 sandboxes, slowest page', 'cluster', slowestList, { atMost: 100 }, 'ms'],
 ]
 
 export async function writeGoals() {

@@ -4,6 +4,7 @@ import { report } from './measure.mjs'
 import { describeAlive, measureAlive } from './sleep/alive.mjs'
 import { describeAwake, measureAwake } from './sleep/awake.mjs'
 import { describeFirstTouch, measureFirstTouch } from './sleep/first-touch.mjs'
+import { foldNone } from './sleep/fold.mjs'
 import { describeFork, measureFirstFork, measureFork } from './sleep/fork.mjs'
 import { describeResume, measureResume, saveBothWays } from './sleep/resume.mjs'
 import { describeSnapshots, measureSnapshots } from './sleep/snapshots.mjs'
@@ -48,6 +49,7 @@ const heapBytes = MAIN_MB * 1e6
 
 /** Each part writes a section of its own. */
 await atWorkbench(options, async (bench) => {
+  foldNone(bench.engine)
   const step = async (name, work, describe) => {
     if (!parts.has(name)) return
     console.error(`… ${name}`)
@@ -84,8 +86,10 @@ async function measureSizes(bench, step) {
     trees.push(await saveBothWays(bench, heapMB))
   await step('resume', () => measureResume(bench, trees, { rounds: times.rounds }), describeResume)
   const main = trees.find(({ heapMB }) => heapMB === MAIN_MB)
-  for (const { ours, stock } of trees.filter((tree) => tree !== main))
-    for (const { id } of [ours, stock]) await bench.engine.deleteSnapshot(id)
+  for (const { ours, stock, folded } of trees) {
+    const unused = ours === main.ours ? [folded] : [ours, stock, folded]
+    for (const snapshot of unused) if (snapshot !== undefined) await bench.engine.deleteSnapshot(snapshot.id)
+  }
   return main
 }
 

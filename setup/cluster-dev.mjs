@@ -74,8 +74,9 @@ export async function runClusterDev({ dataDir, signal, print, nodes, port, natsP
       await Promise.race([untilReady(host, (line) => print(`host-${index + 1}   ${line}`)), ended])
     }
     print('Ctrl-C puts everything to standby and ends it.')
-    if (!signal.aborted)
-      await Promise.race([once(signal, 'abort'), ended, ...hosts.map((one) => once(one, 'exit'))])
+    // The others continue what an ended host had: trying that out is what this is for.
+    const allEnded = Promise.all(hosts.map((host, index) => untilEnded(host, `host-${index + 1}`, print)))
+    if (!signal.aborted) await Promise.race([once(signal, 'abort'), ended, allEnded])
   } finally {
     await Promise.all(hosts.map((host) => end(host)))
     await end(nats)
@@ -107,6 +108,16 @@ async function untilReady(host, print) {
     host.once('exit', () => reject(new UsageError('a host did not start; its message is above')))
   })
   await isReady
+}
+
+/**
+ * @param {import('node:child_process').ChildProcess} host
+ * @param {string} name
+ * @param {(line: string) => void} print
+ */
+async function untilEnded(host, name, print) {
+  if (host.exitCode === null && host.signalCode === null) await once(host, 'exit')
+  print(`${name}   has ended`)
 }
 
 /** @param {import('node:child_process').ChildProcess} child */

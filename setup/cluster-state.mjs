@@ -1,11 +1,12 @@
 import { resolve } from 'node:path'
 import { parseFlags, UsageError } from './arguments.mjs'
 
+/** How each is called, and how many arguments it takes besides flags. */
 const ACTIONS = {
-  token: 0,
-  join: 1,
-  backup: 1,
-  restore: 1,
+  token: { usage: 'cluster token', count: 0 },
+  join: { usage: 'cluster join TOKEN', count: 1 },
+  backup: { usage: 'cluster backup FILE', count: 1 },
+  restore: { usage: 'cluster restore FILE', count: 1 },
 }
 
 /** @param {readonly string[]} args */
@@ -20,8 +21,8 @@ export function isClusterState([action = '']) {
 export async function runClusterState({ args: [action = '', ...rest], dataDir, stdout, isJson }) {
   const { flags, positionals } = parseFlags(rest, { '--cluster': 'value', '--cluster-key': 'value' })
   const name = /** @type {keyof typeof ACTIONS} */ (action)
-  if (positionals.length !== ACTIONS[name])
-    throw new UsageError(`\`cluster ${action}\` needs ${ACTIONS[name]} argument(s)`)
+  const { usage, count } = ACTIONS[name]
+  if (positionals.length !== count) throw new UsageError(`give \`${usage}\` and nothing else`)
   const [given = ''] = positionals
   const { clusterMaintenance, loadConfig, readEnv } = await import('@dormouse/server')
   const config = loadConfig({ env: readEnv(), flags, dataDir })

@@ -1,11 +1,12 @@
 import { spawnSync } from 'node:child_process'
 import { accessSync } from 'node:fs'
-import { rm, writeFile } from 'node:fs/promises'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import { hashOf } from './hash-inputs.mjs'
 
 /** Debian starts the services of packages that it installs, unless this program says 101. */
 const SERVICE_POLICY = '/usr/sbin/policy-rc.d'
+const NO_SERVICES = '#!/bin/sh\n# Dormouse installs packages at the moment.\nexit 101\n'
 
 /**
  * A set-up step that installs packages of Debian. It starts none of their services.
@@ -61,9 +62,10 @@ async function installMissing(missing, { report, run, signal }) {
 
 /** @param {() => Promise<unknown>} work */
 async function withoutServices(work) {
-  // A container has such a program already.
-  const isOurs = !isFileThere(SERVICE_POLICY)
-  if (isOurs) await writeFile(SERVICE_POLICY, '#!/bin/sh\nexit 101\n', { mode: 0o755 })
+  // A container has such a program already. One of ours was left by a set-up that was killed.
+  const present = await readFile(SERVICE_POLICY, 'utf8').catch(() => NO_SERVICES)
+  const isOurs = present === NO_SERVICES
+  if (isOurs) await writeFile(SERVICE_POLICY, NO_SERVICES, { mode: 0o755 })
   try {
     await work()
   } finally {

@@ -23,9 +23,21 @@ export async function lockFile(path, { onWait, signal }) {
     closeSync(fd)
     throw error
   }
-  ftruncateSync(fd)
-  writeSync(fd, `${process.pid}\n`)
+  nameHolder(fd)
   return { fd, release: () => closeSync(fd) }
+}
+
+/**
+ * Names this process for those that wait. A server must start on a full disk, so a lock without a name has to do.
+ * @param {number} fd
+ */
+function nameHolder(fd) {
+  try {
+    ftruncateSync(fd)
+    writeSync(fd, `${process.pid}\n`)
+  } catch {
+    // The lock holds all the same.
+  }
 }
 
 /**

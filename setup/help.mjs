@@ -26,6 +26,9 @@ const COMMANDS = [
   { usage: 'help [COMMAND], --version', summary: '' },
 ]
 const COLUMN = 38
+const COLUMNS_MAX = 120
+/** Summaries of settings are also in docs/configuration.md, where they have links. */
+const LINK = /\[[^\]]*\]\(([^)]*)\)/g
 
 /** Help for all commands, or for one. @param {string} [command] */
 export function helpText(command) {
@@ -48,10 +51,19 @@ export function helpCommands(command) {
     .map(({ usage, summary }) => ({ usage, summary }))
 }
 
+/**
+ * Whether there is help for this command alone.
+ * @param {string} command
+ */
+export function hasHelp(command) {
+  return helpCommands(command).length > 0
+}
+
 function serverFlagHelp() {
-  const rows = readServerFlags().flatMap(({ flag, argument, summary, default: value }) =>
-    formatRow(`  ${flag} ${argument}`, value === '' ? summary : `${summary} Default: ${value}`),
-  )
+  const rows = readServerFlags().flatMap(({ flag, argument, summary, default: value }) => {
+    const text = summary.replaceAll(LINK, 'docs/$1')
+    return formatRow(`  ${flag} ${argument}`, value === '' ? text : `${text} Default: ${value}`)
+  })
   return `${rows.join('\n')}\n\n  docs/configuration.md lists all settings.\n`
 }
 
@@ -65,6 +77,22 @@ function selectCommands(command) {
  * @param {string} right
  */
 function formatRow(left, right) {
-  if (left.length < COLUMN) return [`${left.padEnd(COLUMN)}${right}`.trimEnd()]
-  return right === '' ? [left] : [left, `${' '.repeat(COLUMN)}${right}`]
+  const [first = '', ...others] = wrap(right, COLUMNS_MAX - COLUMN)
+  const rest = others.map((line) => ' '.repeat(COLUMN) + line)
+  if (left.length < COLUMN) return [`${left.padEnd(COLUMN)}${first}`.trimEnd(), ...rest]
+  return right === '' ? [left] : [left, ' '.repeat(COLUMN) + first, ...rest]
+}
+
+/**
+ * @param {string} text
+ * @param {number} columns
+ */
+function wrap(text, columns) {
+  const lines = ['']
+  for (const word of text.split(' ')) {
+    const longer = `${lines.at(-1)} ${word}`.trimStart()
+    if (longer.length <= columns) lines[lines.length - 1] = longer
+    else lines.push(word)
+  }
+  return lines
 }

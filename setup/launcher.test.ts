@@ -45,6 +45,21 @@ it.each([
   expect(status).toBe(0)
 })
 
+it.each([
+  [['up', '--prot', '80'], './dormouse up --help'],
+  [['cluster', 'build'], './dormouse cluster --help'],
+])('the launcher refuses %j and points to the help of that command', (args, help) => {
+  const { status, stderr } = run(launcher, args)
+  expect(status).toBe(2)
+  expect(stderr).toContain(help)
+})
+
+it('the help of `up` fits into 120 columns and has no markup of documents', () => {
+  const { stdout } = run(launcher, ['up', '--help'])
+  expect(stdout.split('\n').filter((line) => line.length > 120)).toEqual([])
+  expect(stdout).not.toContain('](')
+})
+
 it('the launcher works through a symbolic link', () => {
   const link = join(directory, 'dormouse')
   symlinkSync(launcher, link)

@@ -36,7 +36,12 @@ try {
     process.stderr.write(isJson ? failureLine({ code: 'cancelled', message }) : `dormouse: ${message}\n`)
     process.exitCode = 128 + signalNumber(interruption.signal.reason)
   } else {
-    process.exitCode = showFailure(error, process.stderr, { isJson })
+    const { hasHelp } = await import('./help.mjs')
+    const [command] = typed.slice(at)
+    process.exitCode = showFailure(error, process.stderr, {
+      isJson,
+      command: command !== undefined && hasHelp(command) ? command : undefined,
+    })
   }
 }
 

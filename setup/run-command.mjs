@@ -5,7 +5,7 @@ const TAIL_LINES = 20
 const LINE_MAX_CHARACTERS = 500
 const KILL_AFTER_MS = 10_000
 
-export class CommandError extends Error {
+class CommandError extends Error {
   /**
    * @param {string} message
    * @param {readonly string[]} output the last lines it printed

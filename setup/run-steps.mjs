@@ -43,6 +43,25 @@ export class StepError extends Error {
   }
 }
 
+/** A directory of set-up that cannot be used: a file in its place, a read-only disk, no rights. */
+class DirectoryError extends Error {
+  code = 'setup_failed'
+
+  /**
+   * @param {string} directory
+   * @param {Step['scope']} scope
+   * @param {unknown} cause
+   */
+  constructor(directory, scope, cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    super(`the directory ${directory} cannot be used: ${reason}`, { cause })
+    this.hint =
+      scope === 'data'
+        ? 'Choose another data directory with --data DIR, on a disk that root can write to.'
+        : 'Set-up writes into the clone: put it on a disk that root can write to.'
+  }
+}
+
 /**
  * Brings every step up to date, one after another. A lock keeps other set-ups out of the same directories.
  * @param {readonly Step[]} steps
@@ -76,14 +95,20 @@ function scopeDirectory(scope, { repoDir, dataDir }) {
  * @param {Context} context
  * @param {Progress} line
  */
-function lockScope(scope, context, line) {
+async function lockScope(scope, context, line) {
   const directory = scopeDirectory(scope, context)
-  mkdirSync(directory, { recursive: true, mode: 0o711 })
-  return lockFile(join(directory, 'setup.lock'), {
-    signal: context.signal,
-    onWait: (pid) =>
-      line.note(`Another set-up (process ${pid || 'unknown'}) is running here; waiting for it to finish.`),
-  })
+  const { signal } = context
+  try {
+    mkdirSync(directory, { recursive: true, mode: 0o711 })
+    return await lockFile(join(directory, 'setup.lock'), {
+      signal,
+      onWait: (pid) =>
+        line.note(`Another set-up (process ${pid || 'unknown'}) is running here; waiting for it to finish.`),
+    })
+  } catch (error) {
+    signal.throwIfAborted()
+    throw new DirectoryError(directory, scope, error)
+  }
 }
 
 /**

@@ -1,4 +1,5 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -118,6 +119,40 @@ describe('runSteps', () => {
     expect(step.runs).toBe(1)
   })
 
+  it('says which directory cannot be used, and what to do', async () => {
+    const { step } = fileStep()
+    const dataDir = join(directory, 'file')
+    writeFileSync(dataDir, '')
+    const steps = [{ ...step, scope: 'data' as const }]
+    const error = await runSteps(steps, { ...context(), dataDir }).catch((reason) => reason)
+    printed = ''
+    expect(showFailure(error, output, { isJson: true })).toBe(1)
+    expect(JSON.parse(printed)).toEqual({
+      error: {
+        code: 'setup_failed',
+        message: expect.stringContaining(`${dataDir} cannot be used: EEXIST`),
+        hint: expect.stringContaining('--data DIR'),
+      },
+    })
+  })
+
+  it('runs on a full disk when every step is in place', async () => {
+    const dataDir = join(directory, 'data')
+    mkdirSync(dataDir)
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8k', 'none', dataDir])
+    try {
+      // Empty files take no block.
+      mkdirSync(join(dataDir, 'stamps'))
+      for (const name of ['setup.lock', 'stamps/file']) writeFileSync(join(dataDir, name), '')
+      expect(() => writeFileSync(join(dataDir, 'ballast'), Buffer.alloc(8193))).toThrow('ENOSPC')
+      const { step } = fileStep(() => '')
+      await runSteps([{ ...step, scope: 'data', isInPlace: () => true }], { ...context(), dataDir })
+      expect(step.runs).toBe(0)
+    } finally {
+      execFileSync('umount', ['--lazy', dataDir])
+    }
+  })
+
   it('lets two set-ups of the same directory work one after the other', async () => {
     const events: string[] = []
     const slow = (name: string) => {
@@ -162,6 +197,25 @@ describe('showFailure', () => {
         hint: 'Look for the file.',
         output: expect.arrayContaining(['no such thing', '30']),
       },
+    })
+  })
+
+  it.each([
+    ['a program', `echo 'cp: error writing: No space left on device' >&2; exit 1`],
+    ['the system', undefined],
+  ])('says that the disk is full when %s says so', async (_who, script) => {
+    const { step } = fileStep()
+    step.run = async (work) => {
+      const { run } = work as { run: (command: object) => Promise<string> }
+      if (script === undefined) writeFileSync('/dev/full', 'x')
+      else await run({ argv: ['sh', '-c', script] })
+    }
+    const error = await runSteps([step], context()).catch((reason) => reason)
+    printed = ''
+    showFailure(error, output, { isJson: true })
+    expect(JSON.parse(printed).error).toMatchObject({
+      code: 'no_space',
+      hint: expect.stringContaining('disk space'),
     })
   })
 

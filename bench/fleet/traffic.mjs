@@ -16,7 +16,7 @@ export function lognormal(random, median, spread) {
 }
 
 /** Three times as many sessions at 15:00 as at 03:00. */
-export function secondOfDay(random) {
+function secondOfDay(random) {
   for (;;) {
     const second = random() * 86_400
     const busy = 0.5 - 0.25 * Math.cos(((second - 3 * 3600) / 86_400) * 2 * Math.PI)

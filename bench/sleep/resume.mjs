@@ -1,11 +1,14 @@
 import { median, ms, summarize, table, verdict } from '../measure.mjs'
 import { timed } from '../workbench.mjs'
+import { foldSnapshot } from './fold.mjs'
 import { takeStockSnapshot } from './stock.mjs'
 import { checkAnswer, checkContent, growTree } from './tree.mjs'
 
 const GOALS = { 1000: { ours: { atMost: 25 }, ratio: { atLeast: 30 } } }
 /** Long enough for the engine's upkeep of a new snapshot. */
 const UPKEEP_MS = 5_000
+/** This size is measured with folded pages, too. */
+const FOLDED_MB = 1000
 const GROWTH = { smallest: 64, largest: 2000, goal: { atMost: 1.3 } }
 
 /**
@@ -22,17 +25,32 @@ export async function saveBothWays(bench, heapMB) {
   await bench.pause()
   const { snapshot: ours } = await bench.engine.snapshot(again, { leave: 'gone' })
   if (ours.bytes.images > heapBytes / 2) throw new Error('Our snapshot copies memory instead of mapping it.')
-  return { heapMB, ours, stock }
+  const folded = heapMB === FOLDED_MB ? await saveFolded(bench, ours) : undefined
+  return { heapMB, ours, stock, folded }
+}
+
+/** Another snapshot of the same tree as it is after more than a minute on disk. */
+async function saveFolded(bench, ours) {
+  const burrow = await bench.engine.restore(ours.id, { sandboxId: ours.sandboxId })
+  await bench.pause()
+  const { snapshot } = await bench.engine.snapshot(burrow, { leave: 'gone' })
+  await foldSnapshot(bench, snapshot.id)
+  return snapshot
 }
 
 /** Every round has all sizes, so that a slow minute affects all of them. */
 export async function measureResume(bench, trees, { rounds }) {
-  const series = trees.map((tree) => ({ ...tree, samples: { ours: emptySamples(), stock: emptySamples() } }))
-  for (const { ours, stock } of trees) for (const snapshot of [ours, stock]) await warmUp(bench, snapshot)
+  const series = trees.map((tree) => ({
+    ...tree,
+    samples: { ours: emptySamples(), stock: emptySamples(), folded: emptySamples() },
+  }))
+  for (const { ours, stock, folded } of trees)
+    for (const snapshot of [ours, stock, folded]) if (snapshot !== undefined) await warmUp(bench, snapshot)
   await bench.pause(UPKEEP_MS)
   for (let round = 0; round < rounds; round++) {
-    for (const { ours, stock, samples } of series) {
+    for (const { ours, stock, folded, samples } of series) {
       await resumeOnce(bench, ours, samples.ours)
+      if (folded !== undefined) await resumeOnce(bench, folded, samples.folded)
       await resumeOnce(bench, stock, samples.stock)
       await resumeOnce(bench, ours, samples.ours)
     }
@@ -62,12 +80,15 @@ async function resumeOnce({ engine, pause }, { id, sandboxId }, samples) {
   await burrow.destroy()
 }
 
-function summarizeSize({ heapMB, samples: { ours, stock } }) {
+function summarizeSize({ heapMB, samples: { ours, stock, folded } }) {
   const goals = GOALS[heapMB] ?? {}
   return {
     heapMB,
     ours: { call: summarize(ours.call), answer: summarize(ours.answer), goal: goals.ours },
     stock: { call: summarize(stock.call), answer: summarize(stock.answer) },
+    ...(folded.call.length > 0 && {
+      folded: { call: summarize(folded.call), answer: summarize(folded.answer), goal: goals.ours },
+    }),
     stockByOurs: {
       call: median(stock.call) / median(ours.call),
       answer: median(stock.answer) / median(ours.answer),
@@ -104,12 +125,23 @@ export function describeResume({ sizes, growth }) {
       rows,
     ),
   ]
+  for (const { heapMB, ours, folded } of sizes)
+    if (folded !== undefined) lines.push('', describeFolded({ heapMB, ours, folded }))
   if (growth !== undefined) {
     const { largest, smallest, ratio } = growth
     const goal = growth.goal === undefined ? '' : ` (goal ${verdict(ratio, growth.goal)})`
     lines.push('', `Ours, ${largest} MB / ${smallest} MB: ${ratio.toFixed(2)}${goal}.`)
   }
   return lines.join('\n')
+}
+
+function describeFolded({ heapMB, ours, folded }) {
+  const { call, answer, goal } = folded
+  return [
+    `After more than a minute on disk, with [folded pages](decisions/0118-folded-pages.md), ${heapMB} MB take`,
+    `${pair(call)} (call; ${verdict(call.p50, goal, 'ms')}) and ${pair(answer)} (first result), ${call.times} times:`,
+    `${(call.p50 / ours.call.p50).toFixed(2)} × the call without.`,
+  ].join('\n')
 }
 
 function growthOf(sizes) {

@@ -48,6 +48,7 @@ def find_address(
             if key is None and _origin(local[0]) == _origin(asked):
                 key = local[1]
     asked = asked or DEFAULT_URL
+    scheme, host, port = _origin(asked)
     if key is None:
         raise error_of(
             "unauthorized",
@@ -58,7 +59,6 @@ def find_address(
     if not key.isascii() or any(ord(character) <= 32 for character in key):
         # Other characters could end the header or start another one.
         raise error_of("unauthorized", "The API key contains characters that are not allowed")
-    scheme, host, port = _origin(asked)
     prefix = urlsplit(asked).path.rstrip("/")
     return Address(asked.rstrip("/"), key, host, port, scheme == "https", prefix, is_from_file)
 

@@ -2,51 +2,108 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import tarfile
-from typing import Callable
+import tempfile
+from typing import IO, Iterator
+
+from ._arguments import invalid_argument
 
 
-def pack_context(directory: str) -> bytes:
-    is_ignored = docker_ignore(_read_ignore_file(directory))
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1, format=tarfile.PAX_FORMAT) as archive:
-        for parent, directories, files in os.walk(directory):
-            directories.sort()
-            for name in sorted([*directories, *files]):
-                path = os.path.join(parent, name)
-                below = os.path.relpath(path, directory).replace(os.sep, "/")
-                if not is_ignored(below):
-                    archive.add(path, below, recursive=False, filter=_plain)
-    return buffer.getvalue()
+def pack_context(directory: str) -> IO[bytes]:
+    """An open temporary file with the archive, at its beginning."""
+    ignored = DockerIgnore(_read_ignore_file(directory))
+    file = tempfile.TemporaryFile()
+    with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1, format=tarfile.PAX_FORMAT) as archive:
+        for path in _paths(directory, ignored):
+            _add(archive, path, _below(path, directory))
+    file.seek(0)
+    return file
 
 
-def docker_ignore(text: str) -> Callable[[str], bool]:
-    """Whether a path below the context is left out."""
-    lines = [line.strip() for line in text.splitlines()]
-    rules = [
-        (line.startswith("!"), _regex(line.lstrip("!").strip("/").removeprefix("./")))
-        for line in lines
-        if line and not line.startswith("#")
-    ]
+def _paths(directory: str, ignored: DockerIgnore) -> Iterator[str]:
+    for parent, directories, files in os.walk(directory):
+        paths = [os.path.join(parent, name) for name in sorted([*directories, *files])]
+        sent = {path for path in paths if not ignored.matches(_below(path, directory))}
+        if not ignored.has_exceptions:
+            directories[:] = [name for name in directories if os.path.join(parent, name) in sent]
+        yield from sorted(sent)
 
-    def is_ignored(path: str) -> bool:
+
+def _below(path: str, directory: str) -> str:
+    return os.path.relpath(path, directory).replace(os.sep, "/")
+
+
+def _add(archive: tarfile.TarFile, path: str, below: str) -> None:
+    member = archive.gettarinfo(path, below)
+    # None is a socket.
+    if member is None or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+        return
+    # Owners and times of this machine mean nothing in a sandbox.
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    member.mtime = 0
+    if member.islnk():
+        # A step may copy one of two hard links only, so each has its content.
+        member.type, member.linkname, member.size = tarfile.REGTYPE, "", os.path.getsize(path)
+    if not member.isreg():
+        archive.addfile(member)
+        return
+    with open(path, "rb") as content:
+        archive.addfile(member, content)
+
+
+class DockerIgnore:
+    """Reads a .dockerignore, as `packages/sdk/src/build-context/docker-ignore.ts` does."""
+
+    def __init__(self, text: str) -> None:
+        lines = [line.strip() for line in text.split("\n")]
+        self._rules = [
+            (line.startswith("!"), _regex(line[line.startswith("!") :].strip()))
+            for line in lines
+            if line and not line.startswith("#")
+        ]
+        # Otherwise nothing below a directory that is left out is sent.
+        self.has_exceptions = any(is_exception for is_exception, _ in self._rules)
+
+    def matches(self, path: str) -> bool:
+        """Whether a path below the context is left out."""
         ignored = False
-        for is_exception, regex in rules:
+        for is_exception, regex in self._rules:
             if regex.fullmatch(path):
                 ignored = not is_exception
         return ignored
 
-    return is_ignored
-
 
 def _regex(pattern: str) -> re.Pattern[str]:
-    """`*` and `?` within a name, `**` across names. A pattern also matches everything below what it names."""
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
+    """`*`, `?` and `[a-z]` within a name, `**` across names, and a backslash before a character that is meant as such.
+
+    A pattern also matches everything below what it names.
+    """
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\\.|\[[^\]]+\])", _clean(pattern))
     meaning = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(meaning.get(part, re.escape(part)) for part in parts) + "(?:/.*)?", re.DOTALL)
+    source = "".join(meaning.get(part, _literal(part)) for part in parts)
+    try:
+        return re.compile(f"{source}(?:/.*)?", re.DOTALL)
+    except re.error:
+        raise invalid_argument(".dockerignore", f'"{pattern}" is no pattern') from None
+
+
+def _literal(part: str) -> str:
+    if part.startswith("\\"):
+        return re.escape(part[1:])
+    return part if len(part) > 2 and part.startswith("[") and part.endswith("]") else re.escape(part)
+
+
+def _clean(path: str) -> str:
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
 
 
 def _read_ignore_file(directory: str) -> str:
@@ -55,11 +112,3 @@ def _read_ignore_file(directory: str) -> str:
             return file.read()
     except FileNotFoundError:
         return ""
-
-
-def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Owners and times of this machine mean nothing in a sandbox."""
-    member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    member.mtime = 0
-    return member

@@ -137,4 +137,5 @@ def code_of(code: Optional[JobCode], variable: str) -> Optional[str]:
     except (OSError, TypeError) as error:
         hint = "Give the code as text."
         raise invalid_argument("code", "the source of the function is not known", hint=hint) from error
-    return f"{source}\n{name}({variable})"
+    wait = "await " if inspect.iscoroutinefunction(code) else ""
+    return f"{source}\n{wait}{name}({variable})"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence, Union
 
-from ._arguments import milliseconds
+from ._arguments import invalid_argument, milliseconds
 from ._json import given
+from ._unset import Unset
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def settings_body(
     max_replicas: Optional[int],
     concurrency: Optional[int],
     replica_idle: Optional[float],
-    health: Optional[str],
+    health: Union[str, None, Unset],
     health_interval: Optional[float],
     health_timeout: Optional[float],
     health_failures: Optional[int],
@@ -101,12 +102,12 @@ def settings_body(
         idle_ms=milliseconds("replica_idle", replica_idle),
     )
     checks = given(
-        path=health,
+        path=None if isinstance(health, Unset) else health,
         interval_ms=milliseconds("health_interval", health_interval),
         timeout_ms=milliseconds("health_timeout", health_timeout),
         failures=health_failures,
     )
-    return given(
+    body = given(
         public=public,
         replicas=replicas or None,
         health=checks or None,
@@ -114,3 +115,8 @@ def settings_body(
         checkpoint_every_ms=milliseconds("checkpoint_every", checkpoint_every),
         keep_versions=keep_versions,
     )
+    if health is not None:
+        return body
+    if checks:
+        raise invalid_argument("health", "None means no checks, and contradicts the other arguments about them")
+    return {**body, "health": None}

@@ -197,6 +197,7 @@ describe('with --json, commands print JSON', () => {
     const { commands } = await told('help')
     const usages = commands.map(({ usage }: { usage: string }) => usage)
     expect(usages).toEqual(expect.arrayContaining(['up', 'create [name]', 'update <sandbox>']))
+    expect(commands).toContainEqual(expect.objectContaining({ usage: 'nodes', group: 'Hosts of a cluster' }))
     expect(await told('--version')).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/) })
   })
 

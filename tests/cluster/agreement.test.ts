@@ -7,6 +7,7 @@ import {
   connectCluster,
   Depot,
   Directory,
+  type HostDescription,
   Hosts,
   JetStreamStore,
   Lease,
@@ -34,6 +35,13 @@ async function connect(hostId: string) {
   return connection
 }
 
+/** As when the one NATS server is gone that kept the places of the watches. Their clients hear nothing of it. */
+async function loseWatches(bucket: string): Promise<void> {
+  const { manager } = await connect('loser')
+  for await (const { name } of manager.consumers.list(`KV_dormouse-${bucket}`))
+    await manager.consumers.delete(`KV_dormouse-${bucket}`, name)
+}
+
 /** Clocks that run faster or slower than those of this machine. The wall clock is years away. */
 function clockAt(speed: number): DeadlineClock {
   const beganMs = performance.now()
@@ -41,24 +49,21 @@ function clockAt(speed: number): DeadlineClock {
   return { monotonicMs: () => passedMs() + 1e6, wallMs: () => passedMs() + 1e12 * speed }
 }
 
+function describeHost(id: string, instance: string): HostDescription {
+  return {
+    ...{ id, address: '', version: '0', startedAt: '2026-01-01T00:00:00.000Z', instance, isCordoned: false },
+    ...{ arch: 'x64', kernel: '6.12', abilities: {} },
+    room: { memoryTotalBytes: 1, memoryFreeBytes: 1, diskTotalBytes: 1, diskFreeBytes: 1, cpus: 1 },
+    load: { running: 0, sandboxes: 0, cpu: 0 },
+  }
+}
+
 async function takeLease(id: string, { instance = id, onLost = () => {}, clock = hostDeadlineClock } = {}) {
   const connection = await connect(id)
   const deadline = new SharedDeadline(undefined, clock)
   const lease = await Lease.take({
-    ...{ hosts: connection.hosts, leaseMs: LEASE_MS, deadline, onLost, clock },
-    describe: () => ({
-      ...{
-        id,
-        address: '',
-        version: '0',
-        startedAt: '2026-01-01T00:00:00.000Z',
-        instance,
-        isCordoned: false,
-      },
-      ...{ arch: 'x64', kernel: '6.12', abilities: {} },
-      room: { memoryTotalBytes: 1, memoryFreeBytes: 1, diskTotalBytes: 1, diskFreeBytes: 1, cpus: 1 },
-      load: { running: 0, sandboxes: 0, cpu: 0 },
-    }),
+    ...{ hosts: connection.hosts, key, leaseMs: LEASE_MS, deadline, onLost, clock },
+    describe: () => describeHost(id, instance),
   })
   return { connection, lease, deadline }
 }
@@ -70,8 +75,8 @@ const entry = (host: string) => ({
 describe('a lease', () => {
   test('cannot be ended by another host while its host renews it', async () => {
     const { lease } = await takeLease('renews')
-    const { hosts: bucket } = await connect('watcher-1')
-    using hosts = await Hosts.open({ hosts: bucket, leaseMs: LEASE_MS, id: 'watcher-1' })
+    const { hosts: bucket, keys } = await connect('watcher-1')
+    using hosts = await Hosts.open({ hosts: bucket, keys, key, leaseMs: LEASE_MS, id: 'watcher-1' })
     await sleep(2 * LEASE_MS)
     expect(hosts.stateOf('renews')).toBe('alive')
     expect(await hosts.end('renews', lease.epoch)).toBe(false)
@@ -84,8 +89,8 @@ describe('a lease', () => {
     const { lease } = await takeLease('gone')
     let nowMs = 1_000
     const clock = { ...hostDeadlineClock, monotonicMs: () => nowMs }
-    const { hosts: bucket } = await connect('watcher-0')
-    using hosts = await Hosts.open({ hosts: bucket, leaseMs: LEASE_MS, id: 'watcher-0', clock })
+    const { hosts: bucket, keys } = await connect('watcher-0')
+    using hosts = await Hosts.open({ hosts: bucket, keys, key, leaseMs: LEASE_MS, id: 'watcher-0', clock })
     await lease.leave()
     await expect.poll(() => hosts.stateOf('gone')).toBe('left')
     const isSeen = () => hosts.seenWithin(60_000).some(({ id }) => id === 'gone')
@@ -101,8 +106,8 @@ describe('a lease', () => {
       lostAt = performance.now()
     }
     const { connection, lease, deadline } = await takeLease('cut', { onLost })
-    const { hosts: bucket } = await connect('watcher-2')
-    using hosts = await Hosts.open({ hosts: bucket, leaseMs: LEASE_MS, id: 'watcher-2' })
+    const { hosts: bucket, keys } = await connect('watcher-2')
+    using hosts = await Hosts.open({ hosts: bucket, keys, key, leaseMs: LEASE_MS, id: 'watcher-2' })
     // The link of the host is cut.
     await connection[Symbol.asyncDispose]()
     await expect.poll(() => hosts.end('cut', lease.epoch), { interval: 20 }).toBe(true)
@@ -117,9 +122,9 @@ describe('a lease', () => {
 
   test('has passed before another host may end it, with clocks that are years apart and run at other speeds', async () => {
     const { connection, lease, deadline } = await takeLease('skewed', { clock: clockAt(0.92) })
-    const { hosts: bucket } = await connect('watcher-3')
+    const { hosts: bucket, keys } = await connect('watcher-3')
     using hosts = await Hosts.open({
-      ...{ hosts: bucket, leaseMs: LEASE_MS, id: 'watcher-3', clock: clockAt(1.08) },
+      ...{ hosts: bucket, keys, key, leaseMs: LEASE_MS, id: 'watcher-3', clock: clockAt(1.08) },
     })
     await sleep(LEASE_MS)
     expect(hosts.stateOf('skewed')).toBe('alive')
@@ -136,6 +141,54 @@ describe('a lease', () => {
       )
       .toBe(true)
     expect(await hosts.end('skewed', lease.epoch)).toBe(true)
+  })
+
+  test('keeps its host alive for others when NATS has lost what their watch relied on', async () => {
+    const { lease } = await takeLease('heard')
+    const { hosts: bucket, keys } = await connect('watcher-4')
+    using hosts = await Hosts.open({ hosts: bucket, keys, key, leaseMs: LEASE_MS, id: 'watcher-4' })
+    await expect.poll(() => hosts.stateOf('heard')).toBe('alive')
+    const renewals = () => hosts.find('heard')?.renewals ?? 0
+    await loseWatches('hosts')
+    const before = renewals()
+    await expect.poll(renewals, { timeout: 2 * LEASE_MS }).toBeGreaterThan(before + 1)
+    expect(hosts.stateOf('heard')).toBe('alive')
+    await lease.leave()
+  })
+
+  test('of an earlier version is known until all hosts have signed their records for an hour', async () => {
+    const nats = await NatsServer.start()
+    const connection = await connectCluster({ servers: [nats.url], replicas: 1, key, hostId: 'signs' })
+    opened.push({ [Symbol.asyncDispose]: () => nats.cleanUp() }, connection)
+    const { hosts: bucket, keys } = connection
+    const record = (id: string) =>
+      JSON.stringify({ ...describeHost(id, id), epoch: 1, renewals: 0, hasLeft: false })
+    await bucket.put('older', record('older'))
+    let nowMs = 1_000
+    const clock = { ...hostDeadlineClock, monotonicMs: () => nowMs }
+    using hosts = await Hosts.open({
+      hosts: bucket,
+      keys,
+      key,
+      leaseMs: LEASE_MS,
+      id: 'signs',
+      clock,
+      lookMs: 20,
+    })
+    expect(hosts.stateOf('older')).toBe('alive')
+    nowMs += 3_500_000
+    await bucket.put('late', record('late'))
+    await expect.poll(() => hosts.stateOf('late')).toBe('alive')
+    nowMs += 3_500_000
+    // Nothing is refused yet: a host without signatures was there an hour ago.
+    await sleep(100)
+    expect(hosts.find('older')?.fencedBy).toBeUndefined()
+    nowMs += 200_000
+    await expect.poll(() => hosts.find('older')?.fencedBy).toBe('signs')
+    await expect.poll(() => hosts.find('late')?.fencedBy).toBe('signs')
+    await bucket.put('forged', record('forged'))
+    using again = await Hosts.open({ hosts: bucket, keys, key, leaseMs: LEASE_MS, id: 'signs' })
+    for (const one of [hosts, again]) expect(one.all().map(({ id }) => id)).toEqual(['late', 'older'])
   })
 
   test('is refused to a copy of a data directory whose original is alive', async () => {
@@ -174,6 +227,15 @@ describe('the directory', () => {
     if (replaced === undefined) throw new Error('it was not replaced')
     expect(await first.stands(claimed)).toBe(false)
     expect(await second.stands(replaced)).toBe(true)
+  })
+
+  test('catches up when NATS has lost what its watch relied on', async () => {
+    using first = await Directory.open({ bucket: (await connect('l-1')).directory, key })
+    using second = await Directory.open({ bucket: (await connect('l-2')).directory, key })
+    await loseWatches('directory')
+    await first.add('sb-lost', entry('one'))
+    await second.catchUp()
+    expect(second.find('sb-lost')?.entry.host).toBe('one')
   })
 
   test('cannot be read with another key', async () => {

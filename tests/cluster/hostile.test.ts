@@ -11,6 +11,8 @@ import {
   connectCluster,
   Depot,
   Directory,
+  encodeHost,
+  type HostRecord,
   JetStreamStore,
   S3Store,
 } from '@dormouse/cluster'
@@ -158,12 +160,27 @@ describe('a host', () => {
     const address = await serve(listener)
     const found = await connection.hosts.get(own.id)
     const record = { ...found?.json<object>(), id: `host-${randomBytes(5).toString('hex')}`, address }
-    await connection.hosts.put(record.id, JSON.stringify(record))
+    await connection.hosts.put(record.id, encodeHost(record as HostRecord, connection.key))
     await expect
       .poll(async () => (await host.ok('/v1/nodes')).items.map(({ id }: { id: string }) => id))
       .toContain(record.id)
     return record.id
   }
+
+  test('does not follow a host record that no host of the cluster has written', async () => {
+    const [own] = (await host.ok('/v1/nodes')).items
+    const found = (await connection.hosts.get(own.id))?.string() ?? ''
+    const forgeries = {
+      // Without a signature, as versions before wrote them; with one of another record; as another host.
+      'host-unsigned': found.replace(/,"signature":"[^"]*"/, '').replaceAll(own.id, 'host-unsigned'),
+      'host-altered': found.replaceAll(own.id, 'host-altered'),
+      'host-copied': found,
+    }
+    for (const [id, record] of Object.entries(forgeries)) await connection.hosts.put(id, record)
+    const known = await join((_, response) => response.end('{}'))
+    const ids = (await host.ok('/v1/nodes')).items.map(({ id }: { id: string }) => id)
+    expect(ids.sort()).toEqual([own.id, known].sort())
+  })
 
   test('survives answers of another host that are no JSON, of another shape, too large, or cut off', async () => {
     const asked: string[] = []

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFailed, test } from 'vitest'
 import { Dice } from '../fuzz/dice.ts'
 import { sendSignal } from '../send-signal.ts'
 import { reignsOf } from './world/beats.ts'
@@ -35,6 +35,12 @@ async function untilUp(): Promise<void> {
 describe('the fence', () => {
   /** A sandbox that the witness hears from the first host, with a replica. */
   async function begin(model: Model): Promise<Known> {
+    onTestFailed(() => {
+      const reigns = JSON.stringify(model.all.map(({ id }) => reignsOf(model.beats, id)))
+      console.log(
+        `seed ${SEED}: ${JSON.stringify(model.counts)}; reigns ${reigns}; last: ${model.lastFailure}`,
+      )
+    })
     await untilUp()
     const known = await model.create(hosts[0].server)
     if (known === undefined) throw new Error('there is no sandbox')

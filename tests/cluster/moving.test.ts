@@ -112,6 +112,23 @@ describe('a sandbox with secrets and kept snapshots', () => {
   })
 })
 
+describe('an ephemeral sandbox', () => {
+  it('moves, and its new host deletes it after the same time without use', async () => {
+    const { id } = await one.ok('/v1/sandboxes', { json: { ephemeral: true }, key })
+    await run(one, id, 'value = "moved"')
+    const path = `/v1/sandboxes/${id}`
+    expect(await one.ok(`${path}/standby`, { ...asleep, key })).toMatchObject({ replicated: true })
+    const { lastActiveAt } = await one.ok(path, { key })
+    await move(one, id, two)
+    expect(await two.ok(path, { key })).toMatchObject({ state: 'standby', ephemeral: true, lastActiveAt })
+    const hourMs = Date.parse((await two.ok(`${path}/why`, { key })).expiresAt) - Date.parse(lastActiveAt)
+    expect(Math.abs(hourMs - 3_600_000)).toBeLessThan(1_000)
+    expect(await run(two, id, 'print(value)')).toBe('moved')
+    await two.ok(path, { method: 'PATCH', json: { expires: { idleMs: 1, action: 'delete' } }, key })
+    await expect.poll(async () => (await one.call(path, { key })).status).toBe(404)
+  })
+})
+
 describe('a job that starts from a sandbox', () => {
   it('has its state on every host', async () => {
     const { id } = await one.ok('/v1/sandboxes', { json: {}, key })
@@ -166,13 +183,13 @@ describe('a drain', () => {
   it('moves everything that can move, and any host shows how far it is', async () => {
     const ids: string[] = []
     for (let count = 0; count < 3; count += 1) {
-      const { id } = await one.ok('/v1/sandboxes', { json: {}, key })
+      const { id } = await one.ok('/v1/sandboxes', { json: { ephemeral: count === 0 }, key })
       await run(one, id, `value = ${count}`)
       ids.push(id)
     }
     await one.ok('/v1/volumes', { json: { name: 'data' }, key })
     const volumes = [{ volume: 'data', path: '/data' }]
-    const ephemeral = await one.ok('/v1/sandboxes', { json: { ephemeral: true }, key })
+    const ephemeral = await one.ok('/v1/sandboxes', { json: { ephemeral: true, idleTimeoutMs: 0 }, key })
     const mounted = await one.ok('/v1/sandboxes', { json: { volumes }, key })
     const stays = [
       { sandboxId: ephemeral.id, reason: expect.stringContaining('ephemeral') },

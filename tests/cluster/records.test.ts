@@ -14,10 +14,10 @@ import {
   JobStream,
   SnapshotRecords,
 } from '@dormouse/cluster'
-import type { SnapshotTransfer } from '@dormouse/engine'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DepotUpkeep } from '../../packages/server/src/cluster/depot-upkeep.ts'
+import type { SnapshotCarrier } from '../../packages/server/src/cluster/snapshot-carrier.ts'
 import { NatsServer } from './nats-server.ts'
 
 const key = new ClusterKey(randomBytes(32))
@@ -49,7 +49,7 @@ test('the collection keeps what the record of a snapshot refers to, and takes it
   const part = await depot.putList('part', { chunks })
   const list = await depot.putList('all', { parts: [{ key: 'part', list: part }] })
   await records.add('snap-kept', record(list))
-  const unused = { hosts: {} as Hosts, transfer: {} as SnapshotTransfer, isHeld: () => true, hostId: 'test' }
+  const unused = { hosts: {} as Hosts, transfer: {} as SnapshotCarrier, isHeld: () => true, hostId: 'test' }
   using upkeep = new DepotUpkeep({ ...unused, depot, directory, log: pino({ level: 'silent' }) })
   upkeep.snapshotLists = () => records.readLists()
   const laterThan = (await depot.period()) + 4

@@ -2,7 +2,7 @@ import { Dormouse, Sandbox } from 'dormouse'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { ServerProcess } from '../server/server-process.ts'
 import { SshClient } from '../ssh/ssh-client.ts'
-import { TestCluster } from './test-cluster.ts'
+import { LEASE_MS, TestCluster } from './test-cluster.ts'
 
 let cluster: TestCluster
 let one: ServerProcess
@@ -189,10 +189,51 @@ describe('a cluster shares', () => {
       expect(done.stdout.toString()).toBe('out\n3000000\n')
       const large = await ssh('head -c 3000000 /dev/zero')
       expect(large.stdout.length).toBe(3_000_000)
+      // A beginning is enough while no other sandbox of either host has it.
+      const begun = await client.ssh(identity, ['bo@127.0.0.1', 'echo begun'])
+      expect(begun.stdout.toString()).toBe('begun\n')
+      await two.ok('/v1/sandboxes', { json: { name: 'bolt' }, key })
+      const unclear = await client.ssh(identity, ['bo@127.0.0.1', 'echo begun'])
+      expect(unclear.code).not.toBe(0)
+      expect(unclear.stderr).toMatch(/"bo" could be .*bo(?:x|lt)/)
     } finally {
       await client.close()
-      await one.call('/v1/sandboxes/box', { method: 'DELETE' })
+      for (const name of ['box', 'bolt']) await one.call(`/v1/sandboxes/${name}`, { method: 'DELETE' })
     }
+  })
+
+  it('overview, activity and family trees: of the sandboxes of all hosts', async () => {
+    const before = await two.ok('/v1/overview', { key })
+    const parent = await one.ok('/v1/sandboxes', { json: { name: 'parent' } })
+    await one.ok('/v1/sandboxes/parent/run', { json: { code: 'x = 1' } })
+    const { children } = await one.ok('/v1/sandboxes/parent/fork', { json: { count: 1 } })
+    const child = children[0].id
+    const { items: nodes } = await one.ok('/v1/nodes')
+    const other = nodes.find(({ isSelf }: { isSelf: boolean }) => !isSelf).id
+    await one.ok(`/v1/sandboxes/${child}/move`, { json: { node: other } })
+    await two.ok(`/v1/sandboxes/${child}/run`, { json: { code: 'x' }, key })
+    for (const host of [one, two]) {
+      const counts = async () => (await host.ok('/v1/overview', { key })).running
+      await expect.poll(counts).toBe(before.running + 2)
+      const { items } = await host.ok(`/v1/activity?ids=${parent.id},${child}`, { key })
+      expect(items.map(({ sandboxId }: { sandboxId: string }) => sandboxId)).toEqual([parent.id, child])
+      const tree = async () =>
+        (await host.ok(`/v1/sandboxes/${parent.id}/tree`, { key })).nodes
+          .filter(({ kind }: { kind: string }) => kind === 'sandbox')
+          .map(({ id, parentId, state }: Record<string, string>) => [id, parentId, state])
+      const family = [
+        [parent.id, undefined, 'running'],
+        [child, parent.id, 'running'],
+      ]
+      await expect.poll(tree).toEqual(family)
+      expect((await host.ok(`/v1/sandboxes/${child}/tree`, { key })).nodes).toHaveLength(
+        (await host.ok(`/v1/sandboxes/${parent.id}/tree`, { key })).nodes.length,
+      )
+    }
+    // The host that did not wake the child has heard of it.
+    const wakes = async () => (await one.ok('/v1/overview')).wakes.count
+    await expect.poll(wakes).toBeGreaterThan(0)
+    for (const id of [child, parent.id]) await one.call(`/v1/sandboxes/${id}`, { method: 'DELETE' })
   })
 
   it('SDKs: go straight to the host of a sandbox once an answer has named it', async () => {
@@ -216,7 +257,23 @@ describe('a cluster shares', () => {
   })
 
   it('changes that a host made while it was gone from the others, after its restart', async () => {
+    await one.ok('/v1/sandboxes', { json: { name: 'left' } })
+    await one.ok('/v1/sandboxes/left/run', {
+      json: { code: 'open("/tmp/kept", "w").write("of a lost host")' },
+    })
+    await one.ok('/v1/sandboxes/left/standby', { json: { tier: 'stored', durability: 'cluster' } })
     await one.kill()
+    // Over SSH, too, the next host takes over what a lost one had.
+    const client = await SshClient.open(two)
+    try {
+      const identity = await client.addKey('desktop', { key })
+      const read = async () =>
+        (await client.ssh(identity, ['left@127.0.0.1', 'cat /tmp/kept'])).stdout.toString()
+      await expect.poll(read, { timeout: 10 * LEASE_MS, interval: 500 }).toBe('of a lost host')
+    } finally {
+      await client.close()
+    }
+    await two.call('/v1/sandboxes/left', { method: 'DELETE', key })
     await two.ok('/v1/secrets', { json: { name: 'LATER', value: 'some-value', domains: ['a.example'] }, key })
     await two.ok('/v1/webhooks/hook', { method: 'DELETE', key })
     await one.begin()

@@ -8,6 +8,7 @@ import { DaemonSet } from 'kubernetes-models/apps/v1'
 import { Namespace, Service } from 'kubernetes-models/v1'
 import { expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
+import { HERE, ServerProcess } from '../server/server-process.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const KINDS = { DaemonSet, Namespace, Service }
@@ -47,5 +48,19 @@ test('the systemd unit is one that systemd accepts', async () => {
     expect(await verify(here.replace('KillMode=process', 'KillMode=nobody'))).not.toEqual([])
   } finally {
     await rm(directory, { recursive: true, force: true })
+  }
+})
+
+test('sandboxes run below the limits that the systemd unit sets', async () => {
+  const text = await readFile(join(root, 'deploy/dormouse.service'), 'utf8')
+  const limits = [...text.matchAll(/^Limit(?<name>[A-Z]+)=(?<value>\S+)$/gm)]
+  expect(limits.map(({ groups }) => groups?.['name'])).toEqual(['NOFILE', 'CORE'])
+  const options = limits.map(({ groups }) => `--${groups?.['name']?.toLowerCase()}=${groups?.['value']}`)
+  const server = await ServerProcess.start({}, { ...HERE, launcher: ['prlimit', ...options] })
+  try {
+    const { id } = await server.ok('/v1/sandboxes', { json: {} })
+    expect(await server.run(id, 'print(1)')).toBe('1\n')
+  } finally {
+    await server.cleanUp()
   }
 })

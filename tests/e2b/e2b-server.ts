@@ -39,7 +39,7 @@ export class E2bServer {
     while (!(await this.#hasTemplate()));
   }
 
-  /** False: not within a minute. The build goes on. */
+  /** False: not within a minute. The build continues. */
   async #hasTemplate(): Promise<boolean> {
     const { apiUrl, apiKey } = this.options
     try {

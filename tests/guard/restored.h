@@ -44,7 +44,7 @@ struct table {
         }                                                                          \
     } while (0)
 
-/* Without the guard there is no table to write, and the program goes on: the checks are to fail, not the set-up. */
+/* Without the guard there is no table to write, and the program continues: the checks are to fail, not the set-up. */
 static inline void tell_guard(const void *start, size_t bytes)
 {
     struct table *table = dlsym(RTLD_DEFAULT, "dormouse_guard_table");

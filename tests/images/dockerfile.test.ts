@@ -39,17 +39,8 @@ async function inside(template: string, code: string): Promise<string> {
   return stdout + stderr
 }
 
-test('a Dockerfile with stages, arguments, copies and users becomes a template', async () => {
-  const files = await context([
-    { path: 'app' },
-    { path: 'app/main.txt', content: 'main\n' },
-    { path: 'app/sub' },
-    { path: 'app/sub/deep.txt', content: 'deep\n' },
-    { path: 'notes-1.md', content: 'one\n' },
-    { path: 'notes-2.md', content: 'two\n' },
-    { path: 'secret.txt', content: 'not copied\n' },
-  ])
-  const dockerfile = `
+/** All that is supported, in one. */
+const everything = () => `
 ARG BASE=${image}
 FROM $BASE AS build
 ARG WORD=default
@@ -68,7 +59,11 @@ COPY notes-*.md /notes/
 COPY --from=build --chown=1000 /artifact ./
 COPY --from=empty /only /only
 COPY --from=child /child /child
+COPY linked linked/deep.txt /linked/
 RUN ["/bin/sh", "-c", "echo exec $MODE > /exec"]
+RUN echo \\
+    # a comment between
+    continued > /continued
 RUN <<EOF
 echo first > /heredoc
 echo second >> /heredoc
@@ -78,19 +73,31 @@ RUN id -u > /tmp/uid; pwd > /tmp/pwd
 HEALTHCHECK CMD test -e /exec
 CMD ["sleep", "1000"]
 `
+
+test('a Dockerfile with stages, arguments, copies and users becomes a template', async () => {
+  const files = await context([
+    { path: 'app' },
+    { path: 'app/main.txt', content: 'main\n' },
+    { path: 'app/sub' },
+    { path: 'app/sub/deep.txt', content: 'deep\n' },
+    { path: 'notes-1.md', content: 'one\n' },
+    { path: 'notes-2.md', content: 'two\n' },
+    { path: 'secret.txt', content: 'not copied\n' },
+    { path: 'linked', link: 'app/sub' },
+  ])
   const template = await build({
     name: 'whole',
-    dockerfile,
+    dockerfile: everything(),
     context: files,
     buildArgs: { WORD: 'an argument' },
   })
   expect(template.error).toBeUndefined()
   expect(template).toMatchObject({ state: 'ready', image })
   const code = `cat /app/main.txt /app/sub/deep.txt /notes/notes-1.md /notes/notes-2.md artifact /only /exec /heredoc \\
-    /child /tmp/uid /tmp/pwd; stat -c %u:%g /app/main.txt artifact /notes/notes-1.md; pwd; id -u; echo $MODE; ls /`
+    /child /linked/deep.txt /continued /tmp/uid /tmp/pwd; stat -c %u:%g /app/main.txt artifact /notes/notes-1.md; pwd; id -u; echo $MODE; ls /`
   const said = await inside('whole', code)
   expect(said).toContain(
-    'main\ndeep\none\ntwo\nbuilt with an argument\nyes\nbuilt with an argument\nyes\nexec two words\nfirst\nsecond\nchild with an argument\n',
+    'main\ndeep\none\ntwo\nbuilt with an argument\nyes\nbuilt with an argument\nyes\nexec two words\nfirst\nsecond\nchild with an argument\ndeep\ncontinued\n',
   )
   expect(said).toContain('1000\n/app/work\n1000:1000\n1000:1000\n0:0\n/app/work\n1000\ntwo words\n')
   expect(said).not.toContain('secret')
@@ -137,9 +144,13 @@ test('a cache mount keeps its files between builds and out of the template', asy
   const first = `FROM ${image}\n${step} echo kept > /var/cache/things/file\n`
   expect(await build({ name: 'mounts', dockerfile: first })).toMatchObject({ state: 'ready' })
   expect(await inside('mounts', 'ls -a /var/cache/things')).toBe('.\n..\n')
-  const second = `FROM ${image}\n${step} cat /var/cache/things/file > /copied\n`
-  expect(await build({ name: 'mounts-2', dockerfile: second })).toMatchObject({ state: 'ready' })
-  expect(await inside('mounts-2', 'cat /copied')).toBe('kept\n')
+  const second = `FROM ${image}\n${step} cat /var/cache/things/file > /copied
+WORKDIR /srv
+USER web
+RUN --mount=type=cache,target=own,uid=1000,mode=0700 echo > own/file && stat -c %u:%a own > /tmp/owner
+`
+  expect((await build({ name: 'mounts-2', dockerfile: second })).error).toBeUndefined()
+  expect(await inside('mounts-2', 'cat /copied /tmp/owner')).toBe('kept\n1000:700\n')
 })
 
 test('a failed step is named, and a sandbox can start in the state before it', async () => {
@@ -154,6 +165,12 @@ test('a failed step is named, and a sandbox can start in the state before it', a
   const { stdout } = await run(server, { id, key: tenant }, 'cat /before; echo $STAGE')
   expect(stdout).toBe('before\nlate\n')
   expect((await server.call('/v1/templates/broken', { key: tenant })).body.state).toBe('failed')
+
+  const copying = { dockerfile: `FROM ${image}\nCOPY nothing /x\n`, context: await context([]) }
+  expect(await build({ name: 'no-file', ...copying })).toMatchObject({
+    failedStep: 'COPY nothing /x',
+    error: expect.stringMatching(/^COPY nothing \/x: The context has no "nothing"\. .*\.dockerignore/),
+  })
 })
 
 test('the log can be followed line by line while a build runs', async () => {
@@ -178,6 +195,7 @@ describe('a Dockerfile that cannot be built is refused at once', () => {
     ['FROM x\nADD https://example.org/a /a', 'cannot download'],
     ['FROM x\nONBUILD RUN a', 'ONBUILD is not supported'],
     ['# nothing', 'no FROM'],
+    ['FROM Web', 'is not the name of an image'],
   ])('%j', async (dockerfile, reason) => {
     const { status, body } = await server.call('/v1/templates', {
       json: { name: 'never', dockerfile },
@@ -223,7 +241,15 @@ describe('a program that is started', () => {
 
   test('fails the build when it ends or is not ready in time', async () => {
     const ended = await build({ name: 'ended', image, start: 'echo no luck; exit 4', ready: { port: 1 } })
-    expect(ended).toMatchObject({ state: 'failed', error: expect.stringContaining('exit code 4') })
+    expect(ended).toMatchObject({
+      state: 'failed',
+      error: expect.stringContaining('exit code 4'),
+      failedStep: 'START echo no luck; exit 4',
+    })
+    const { id } = await server.ok('/v1/templates/ended/debug', { json: {}, key: tenant })
+    expect((await run(server, { id, key: tenant }, 'echo $FROM_IMAGE; ls /bin/httpd')).stdout).toBe(
+      'yes\n/bin/httpd\n',
+    )
     const slow = await build({ name: 'slow', image, start: 'sleep 99', ready: { port: 1, timeoutMs: 300 } })
     expect(slow).toMatchObject({ state: 'failed', error: expect.stringContaining('not ready after 300 ms') })
   })

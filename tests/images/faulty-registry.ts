@@ -8,6 +8,8 @@ import type { Registry } from './registry.ts'
 export interface Fault {
   /** Cuts the connection after this many bytes of every blob that is larger. */
   readonly cutAfterBytes?: number
+  /** Cuts one connection only. */
+  readonly cutsOnce?: boolean
   /** Sends this many bytes of every blob that is larger, and then nothing. */
   readonly stallAfterBytes?: number
   /** Sends the client elsewhere for every blob. */
@@ -99,6 +101,7 @@ export class FaultyRegistry implements AsyncDisposable {
     for await (const chunk of answer as AsyncIterable<Buffer>) {
       passed += chunk.length
       if (cutAfterBytes !== undefined && passed > cutAfterBytes) {
+        if (this.fault.cutsOnce === true) this.fault = {}
         outgoing.write(chunk.subarray(0, chunk.length - (passed - cutAfterBytes)))
         outgoing.destroy()
         answer.destroy()

@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { buildTemplate } from '../server/build-template.ts'
 import { ServerProcess } from '../server/server-process.ts'
@@ -267,8 +268,12 @@ test('an archive of docker save can be uploaded; paths of the host are for admin
     ['--insecure-policy', 'copy', `oci:${layout}`, `docker-archive:${archive}:saved:1`],
     { stdio: 'pipe' },
   )
-  const id = await upload(server, tenant, execFileSync('cat', [archive], { maxBuffer: 1e8 }))
+  const id = await upload(server, tenant, gzipSync(readFileSync(archive)))
   expect(await build({ name: 'saved', image: `upload:${id}` })).toMatchObject({ state: 'ready' })
+  const damaged = await upload(server, tenant, gzipSync(readFileSync(archive)).subarray(0, -5_000))
+  const broken = await build({ name: 'damaged', image: `upload:${damaged}` })
+  expect(broken).toMatchObject({ state: 'failed', error: expect.stringMatching(/damaged|cannot be read/) })
+  expect(`${broken.error}${broken.logTail}`).not.toContain(server.factory.stateDir)
   const refused = await build({ name: 'on-disk', image: `docker-archive:${archive}` })
   expect(refused).toMatchObject({ state: 'failed', error: expect.stringContaining('admin') })
   expect(await build({ name: 'on-disk', image: `docker-archive:${archive}` }, server.key)).toMatchObject({

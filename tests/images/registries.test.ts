@@ -141,6 +141,14 @@ function arrivedBlobs(): string[] {
 }
 
 describe('a registry that breaks', () => {
+  test('once in the middle of a layer costs the pull only another try', async () => {
+    const image = pushLarge('hiccup')
+    faulty.fault = { cutAfterBytes: 700_000, cutsOnce: true }
+    const template = await build({ name: 'hiccup', image })
+    expect(template.error).toBeUndefined()
+    expect(template.logTail).toContain('The connection to the registry was cut')
+  })
+
   test('in the middle of a layer fails the pull, and the next one works', async () => {
     const image = pushLarge('cut')
     faulty.fault = { cutAfterBytes: 700_000 }

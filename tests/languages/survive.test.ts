@@ -58,6 +58,9 @@ describe('a Node kernel', () => {
     await putNode(burrow.guest)
     await burrow.guest.contexts.create({ context: 'shell', language: 'bash' })
     await burrow.guest.runs.run({ code: 'x=kept; cd /tmp; f() { echo "$x in $PWD"; }', context: 'shell' })
+    await burrow.guest.runs.run({ code: 'python3 -m venv --without-pip /root/venv', language: 'bash' })
+    await burrow.guest.contexts.create({ context: 'venv', python: '/root/venv' })
+    await burrow.guest.runs.run({ code: 'import sys; kept = 21', context: 'venv' })
     await javascript(burrow, SET_UP)
     expect(await javascript(burrow, CHECK)).toBe(`'${EXPECTED}'`)
 
@@ -72,6 +75,8 @@ describe('a Node kernel', () => {
       expect(await javascript(each, 'dormouse.sandboxId()')).toBe(`'${each.sandboxId}'`)
       const shell = await each.guest.runs.run({ code: 'f', context: 'shell' })
       expect(shell.stdout).toBe('kept in /tmp\n')
+      const venv = await each.guest.runs.run({ code: 'print(kept * 2, sys.prefix)', context: 'venv' })
+      expect(venv.stdout).toBe('42 /root/venv\n')
     }
     const random = 'String([Math.random(), crypto.randomUUID()])'
     const [mine, childs] = await Promise.all([parent, children[0]!].map((each) => javascript(each, random)))

@@ -94,7 +94,7 @@ test('PostgreSQL, Redis, a WebSocket and HTTPS, also with a secret, are still go
     ])
     const tier = round % 2 === 0 ? 'frozen' : 'stored'
     await world.server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier } })
-    // One row per session: the same connection, and not one that somebody made again.
+    // One row per session: the same connection, and not a new one.
     expect(await world.inside(id, 'ask_redis("CLIENT LIST").count(" addr=")')).toBe(1)
   }
 })

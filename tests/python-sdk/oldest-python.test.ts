@@ -21,7 +21,8 @@ const oldest = findOldest()
  * them with this Python as well.
  */
 const ALL_CALLS = [
-  ...['test_arguments', 'test_async', 'test_bounded_text', 'test_commands', 'test_files', 'test_jobs'],
+  ...['test_arguments', 'test_async', 'test_bounded_text', 'test_build_context', 'test_commands'],
+  ...['test_files', 'test_jobs'],
   ...['test_offline', 'test_ports', 'test_runs', 'test_sandboxes', 'test_signatures', 'test_tools'],
 ]
 const isLarge = process.env['DORMOUSE_TEST_LARGE'] === '1'

@@ -45,9 +45,11 @@ describe('address and key', () => {
     await expect(addressOf({ dataDir: join(dataDir, 'none') })).rejects.toMatchObject({
       code: 'unauthorized',
     })
-    await expect(addressOf({ url: 'ftp://x', apiKey: 'k' })).rejects.toMatchObject({
-      code: 'invalid_argument',
-    })
+    // Also without a key: the key of such an address cannot be found either.
+    for (const apiKey of ['k', undefined])
+      await expect(addressOf({ dataDir, url: 'ftp://x', apiKey })).rejects.toMatchObject({
+        code: 'invalid_argument',
+      })
     await writeFile(join(dataDir, 'client.json'), '{"url":')
     await expect(addressOf({ dataDir })).rejects.toMatchObject({ code: 'setup_failed' })
   })

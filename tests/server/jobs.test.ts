@@ -125,6 +125,8 @@ describe('a task', () => {
     expect(all.map(({ state }) => state)).toEqual(['succeeded', 'failed', 'failed', 'succeeded'])
     expect(all[1]).toMatchObject({ reason: 'timed_out' })
     expect(['out_of_memory', 'failed']).toContain(all[2].reason)
+    // Its sandbox is gone.
+    expect(all[2].message).not.toContain('dormouse update')
     expect(await sandboxes()).toEqual([])
   })
 

@@ -43,7 +43,7 @@ describe('the ledger', () => {
     const sandbox = await create()
     await sandbox.standby({ tier: 'frozen', cause: 'asked' })
     await sandbox.resume('resume')
-    // Slept and woke again before anybody looked: each keeps its own.
+    // Slept and woke again before the ledger was read: each keeps its own.
     await sandbox.standby({ tier: 'frozen', cause: 'asked' })
     await sandbox.resume('resume')
     core = await core.restart()

@@ -249,7 +249,7 @@ describe('two at once', () => {
       const sandbox = await create()
       await run(sandbox, 'x = 1')
       await sandbox.standby({ tier: 'stored', cause: 'asked' })
-      // Settled from the start: a deletion ends it before anybody waits for it.
+      // Settled from the start: a deletion ends it before the test waits for it.
       const running = Promise.allSettled([run(sandbox, 'x += 1')])
       const changes = await Promise.allSettled([
         sandbox.fork({ count: 1, reseed: false }),

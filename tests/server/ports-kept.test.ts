@@ -79,7 +79,7 @@ test('a response head without an end is cut off, and the caller learns why', asy
   await newLine(before, /^9004 cut off$/m)
 })
 
-test('a response that no request asked for reaches nobody', async () => {
+test('a response that no request asked for reaches no client', async () => {
   for (let n = 0; n < 5; n += 1) expect(await textOf(9005)).toMatch(/^connection \d+ request 1$/)
 })
 

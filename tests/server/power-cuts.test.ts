@@ -1,4 +1,4 @@
-import { readdir, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isSnapshotId } from '@dormouse/contracts'
@@ -136,4 +136,19 @@ test('a power cut before a fork is on disk: the parent goes back to its former h
   expect(await server.run('bob', 'import os; print("x" in globals(), os.path.exists("/root/f"))')).toBe(
     'False False\n',
   )
+})
+
+test('a power cut that undoes what was written about an ephemeral sandbox brings none back', async () => {
+  const { stateDir } = server.factory
+  const create = async () => (await server.ok('/v1/sandboxes', { json: { ephemeral: true } })).id
+  const [first, second] = [await create(), await create()]
+  const saved = new Map<string, Buffer>()
+  for (const name of ['state.db', 'state.db-wal']) saved.set(name, await readFile(join(stateDir, name)))
+  expect((await server.call(`/v1/sandboxes/${first}`, { method: 'DELETE' })).status).toBe(204)
+  await server.kill()
+  await powerCut(server.factory)
+  await rm(join(stateDir, 'state.db-shm'), { force: true })
+  for (const [name, bytes] of saved) await writeFile(join(stateDir, name), bytes)
+  await server.begin()
+  for (const id of [first, second]) expect((await server.call(`/v1/sandboxes/${id}`)).status).toBe(404)
 })

@@ -141,7 +141,7 @@ describe('quotas of a key', () => {
       expect((await makeVolume('second')).status).toBe(201)
       const code = `open("/data/f", "wb").write(b"x" * ${64 * MIB})`
       expect((await ok(`/v1/sandboxes/${id}/run`, { json: { code } })).exitCode).toBe(0)
-      // Nobody asks for the volume itself: it is looked at all the same.
+      // No request names the volume: it is measured all the same.
       const bytes = async () =>
         (await ok('/v1/volumes')).items.find(({ name }: { name: string }) => name === 'full').bytes
       await expect.poll(bytes, { timeout: 30_000 }).toBeGreaterThanOrEqual(64 * MIB)

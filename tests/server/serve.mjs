@@ -1,8 +1,13 @@
 // A server as `dormouse up` runs it, on a data directory of the test's own with the templates of the host.
+import { MicrovmEngine } from '@dormouse/engine-microvm'
 import { loadConfig, runServer } from '@dormouse/server'
 import { parseServerFlags } from '../../setup/server-flags.mjs'
 
 const [dataDir, toolsDir, ...args] = process.argv.slice(2)
+// Machines of all tests start from one booted template, which has no imported libraries: see tests/engine-microvm.
+const open = MicrovmEngine.open.bind(MicrovmEngine)
+MicrovmEngine.open = (options) => open({ ...options, preload: [] })
+
 const stop = new AbortController()
 process.on('SIGTERM', () => stop.abort())
 await runServer({

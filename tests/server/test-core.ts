@@ -18,10 +18,8 @@ import {
 import { type LinuxFactory, linuxFactory } from '../engine-linux/linux-factory.ts'
 import { testDataDir } from '../test-data-dir.ts'
 
-export const silentLog = { info() {}, warn() {}, error() {} }
-
 /** Says what goes wrong behind the scenes: a test that fails should show why. */
-export const loudLog = {
+const loudLog = {
   info() {},
   warn: (fields: object, message: string) => console.warn(message, fields),
   error: (fields: object, message: string) => console.error(message, fields),

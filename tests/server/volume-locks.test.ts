@@ -49,6 +49,21 @@ test('a sandbox with a lock on a volume sleeps; a frozen one keeps the lock, a s
   expect(await tried('bob')).toBe('held\n')
 }, 60_000)
 
+test('a lock on a deleted file concerns no other sandbox: it outlives a sleep', async () => {
+  await server.run('ada', 'import os\nos.unlink("/data/f")')
+  for (const tier of ['frozen', 'stored']) {
+    await sleep('ada', tier)
+    expect((await wake('ada')).status).toBe(200)
+    const again =
+      'h = open(f"/proc/self/fd/{f.fileno()}", "r+")\nfcntl.flock(h, fcntl.LOCK_EX | fcntl.LOCK_NB)'
+    const said = await server.run(
+      'ada',
+      `try:\n  ${again.replace('\n', '\n  ')}\nexcept OSError as e: print(e.strerror)`,
+    )
+    expect(said).toBe('Resource temporarily unavailable\n')
+  }
+}, 60_000)
+
 test('a wake is refused while another sandbox holds the lock, and after the file was changed; nothing is lost', async () => {
   await sleep('ada', 'stored')
   await server.run('bob', TRY)

@@ -11,6 +11,8 @@ count = 0
 lock = threading.Lock()
 sessions = set()
 healthy = True
+# A program may listen before it can answer.
+warm_at = time.monotonic() + float(os.environ.get("WARM_AFTER", 0))
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -30,7 +32,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             seen = count
         print(f"request {seen} for {self.path}", flush=True)
         told = {"count": seen, "version": VERSION, "pid": os.getpid(), "host": os.uname().nodename}
-        self.answer(503 if self.path == "/healthz" and not healthy else 200, told)
+        is_well = healthy and time.monotonic() >= warm_at
+        self.answer(503 if self.path == "/healthz" and not is_well else 200, told)
 
     def do_POST(self):
         """Begins a session, or continues one that this process knows."""

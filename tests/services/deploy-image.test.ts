@@ -30,6 +30,14 @@ const serving = registry.push('serving:1', [busyboxLayer, page('by itself\n')], 
   Cmd: ['sh', '-c', 'echo "$(pwd) $(id -u) $WORD"; exec httpd -f -p 8080'],
 })
 
+const TWO_MODULES = `
+import http.server, greeting
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers(); self.wfile.write(greeting.text.encode())
+http.server.ThreadingHTTPServer(("", 8000), Handler).serve_forever()
+`
+
 let scratch: string
 beforeAll(() => {
   scratch = mkdtempSync(join(tmpdir(), 'dormouse-deploy-'))
@@ -82,6 +90,22 @@ test('dormouse deploy puts the files of a directory into an image, and serves an
   expect(await ask('web')).toBe('from the layout\n')
   expect((await cli.run(['service', 'rollback', 'web'])).status).toBe(0)
   expect(await ask('web')).toBe('from the directory\n')
+})
+
+test('dormouse deploy installs nothing for a pyproject.toml that is no package, and checks its health', async () => {
+  const files = join(scratch, 'project')
+  mkdirSync(files)
+  writeFileSync(join(files, 'pyproject.toml'), '[project]\nname = "web"\nversion = "1"\ndependencies = []\n')
+  writeFileSync(join(files, 'greeting.py'), 'text = "from two modules\\n"\n')
+  writeFileSync(join(files, 'main.py'), TWO_MODULES)
+  const health = ['--health', '/healthz', '--health-every', '5s', '--health-failures', '2']
+  const deployed = await cli.run(['deploy', files, '--name', 'web', '--port', '8000', ...health])
+  expect(deployed, deployed.stderr).toMatchObject({ status: 0 })
+  expect(await ask('web')).toBe('from two modules\n')
+  const shown = (await cli.run(['service', 'show', 'web'])).stdout
+  expect(shown).toMatch(/health +GET \/healthz every 5s; restarts after 2 failures/)
+  const changed = (await cli.run(['service', 'update', 'web', '--no-health'])).stdout
+  expect(changed).not.toContain('health')
 })
 
 test('an image that says nothing about what to start, or does not exist, is a failed version that says so', async () => {

@@ -81,6 +81,8 @@ describe('a service', () => {
     [{ port: 3000, image: 'a', dockerfile: 'b' }, 400],
     [{ port: 3000, replicas: { min: 3, max: 2 } }, 400],
     [{ port: 3000, surprise: true }, 400],
+    [{ port: 3000, secrets: ['NOWHERE'] }, 404],
+    [{ port: 3000, volumes: [{ volume: 'nowhere', path: '/data' }] }, 404],
   ])('refuses a bad deployment, and the version before keeps serving: %j', async (request, expected) => {
     const { status, body } = await server.call('/v1/services/counter', { method: 'PUT', json: request })
     expect(status).toBe(expected)
@@ -117,8 +119,14 @@ describe('versions', () => {
     expect(seen).toEqual(seen.toSorted())
   })
 
-  test('a program that ends before it is ready is a failed version, which says why', async () => {
-    const { versions, version } = await services.deploy('moving', { start: 'echo no such luck; exit 7' })
+  test('a program that ends before it is ready is a failed version, which says why and changes no setting', async () => {
+    await server.ok('/v1/services/moving', { method: 'PATCH', json: { restart: 'never' } })
+    const { versions, version, ...settings } = await services.deploy('moving', {
+      ...{ start: 'echo no such luck; exit 7', public: true },
+      health: { path: '/only-the-new-one-has-it', intervalMs: 1000, failures: 1 },
+    })
+    expect(settings).toMatchObject({ public: false, restart: 'never' })
+    expect(settings).not.toHaveProperty('health')
     expect(version).toBe(2)
     expect(versions[0]).toMatchObject({
       state: 'failed',
@@ -177,10 +185,22 @@ describe('the program of a service', () => {
     await services.until('ending', ({ replicas }) => replicas.items[0].state === 'failed')
     const { status, body } = await server.call('/v1/services/ending/http/')
     expect({ status, code: body.error.code }).toEqual({ status: 503, code: 'service_unavailable' })
+    await server.ok('/v1/services/ending', { method: 'PATCH', json: { restart: 'always' } })
+    expect(await services.ask('ending')).toMatchObject({ count: 1 })
   })
 
-  test('is restarted when its health check fails', async () => {
-    await services.deploy('sick', { health: { path: '/healthz', intervalMs: 1000, failures: 1 } })
+  test('is ready when its health check succeeds, and is restarted when it fails', async () => {
+    const health = { path: '/healthz', intervalMs: 1000, failures: 1 }
+    const cold = await services.deploy('sick', {
+      health,
+      env: { WARM_AFTER: '1000' },
+      ready: { port: 3000, timeoutMs: 2_000 },
+    })
+    expect(cold.versions[0]).toMatchObject({
+      state: 'failed',
+      error: expect.stringMatching(/not ready after 2000 ms.*\/healthz returned status 503/),
+    })
+    expect(await services.deploy('sick', { health, env: { WARM_AFTER: '1' } })).toMatchObject({ version: 2 })
     const { pid } = await services.ask('sick')
     await services.ask('sick', '/sick')
     await services.until('sick', ({ replicas }) => replicas.items[0].restarts === 1)

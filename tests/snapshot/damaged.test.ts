@@ -74,7 +74,7 @@ async function flipByte(path: string, offset?: number): Promise<() => Promise<un
   return flip
 }
 
-/** Nobody else's: memory files of the template are shared by everything on this host. */
+/** Only this sandbox uses it: memory files of the template are shared by everything on this host. */
 async function ownMemory(): Promise<string> {
   const memory = await first(paths.memory, new RegExp(`^${id}-`))
   expect((await stat(memory)).nlink).toBe(1)

@@ -1,4 +1,5 @@
-import { link, mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
+import { link, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { newSandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
@@ -73,8 +74,8 @@ test('a snapshot that sleeps for long is folded, wakes whole, and sleeps again',
   )
   for (const woken of wakes) expect(await run(woken, CHECK)).toBe('True True True\n')
   // What was made for the restore is gone.
-  const dirOf = ({ id }: Burrow) => factory.layout.burrow(id).dir
-  await expect.poll(() => readdir(dirOf(wakes[0]!)), { timeout: 10_000 }).not.toContain('unfolded')
+  const { unfolded } = factory.layout.burrow(wakes[0]!.id)
+  await expect.poll(() => readdir(unfolded), { timeout: 10_000 }).toEqual([])
   const [first, second] = wakes as [Burrow, Burrow]
   const again = await engine.snapshot(first, { leave: 'gone' })
   const later = await engine.restore(again.snapshot.id, { sandboxId: first.sandboxId, reseed: false })
@@ -101,4 +102,46 @@ test('a folded snapshot of which much is waste is rewritten, and stays folded', 
   expect(await engine.upkeep()).toEqual([id])
   expect(await readManifest(id)).toMatchObject({ folded: true, generation: 2 })
   await expectWhole(engine, id)
+})
+
+/** The programs of this process that unfold pages. */
+async function findPageWorkers(): Promise<number[]> {
+  const children = await readFile(`/proc/self/task/${process.pid}/children`, 'utf8')
+  const isWorker = (pid: string) => readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === 'dormouse-pages'
+  return children.trim().split(' ').filter(isWorker).map(Number)
+}
+
+test('a folded snapshot wakes when the program that unfolds is killed, and is refused when it is damaged', async () => {
+  const sandboxId = newSandboxId()
+  const burrow = await engine.createBurrow({ sandboxId, template: 'python' })
+  await run(burrow, START + WEAR)
+  const { snapshot } = await engine.snapshot(burrow, { leave: 'gone' })
+  await ageSnapshot(factory.layout.snapshot(snapshot.id).manifest)
+  expect(await engine.upkeep()).toEqual([snapshot.id])
+  const wake = async () => {
+    const woken = await engine.restore(snapshot.id, { sandboxId })
+    expect(await run(woken, CHECK)).toBe('True True True\n')
+    await woken.destroy()
+  }
+  await wake()
+
+  const waiting = await findPageWorkers()
+  expect(waiting).not.toEqual([])
+  // This process has not noticed it when the wake begins.
+  for (const pid of waiting) process.kill(pid, 'SIGKILL')
+  await wake()
+
+  const images = join(factory.layout.snapshot(snapshot.id).dir, 'generation-1/images')
+  const folded = join(images, (await readdir(images)).find((name) => name.endsWith('.folded')) ?? '')
+  const whole = await readFile(folded)
+  const broken = Buffer.from(whole)
+  broken.writeUInt8(broken.readUInt8(5000) ^ 1, 5000)
+  await writeFile(folded, broken)
+  await expect(engine.restore(snapshot.id, { sandboxId })).rejects.toMatchObject({
+    code: 'snapshot_unusable',
+    details: { damaged: true },
+  })
+  await writeFile(folded, whole)
+  await wake()
+  await engine.deleteSnapshot(snapshot.id)
 })

@@ -68,9 +68,9 @@ async function inTransit(
     return bytes.subarray(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES)
   }
   return {
-    kind: 'memory',
+    kind: 'file',
     key,
-    memory: { sizeBytes: part.sizeBytes, extents, chunkBytes: CHUNK_BYTES, load: loadChunk },
+    file: { sizeBytes: part.sizeBytes, extents, chunkBytes: CHUNK_BYTES, load: loadChunk },
   }
 }
 
@@ -90,9 +90,9 @@ test('a folded snapshot wakes on another host before its memory has arrived, and
     loaded.add(key)
     if (count > 200 && index === Math.floor(count / 2)) await isReleased
   }
-  await sender.transfer!.export(id, async ({ parts }) => {
+  await sender.transferOf('process')!.export(id, async ({ parts }) => {
     const arriving = await Promise.all(parts.map((part) => inTransit(part, load)))
-    await receiver.transfer!.import(id, arriving, 'test')
+    await receiver.transferOf('process')!.import(id, arriving, 'test')
   })
   expect((await readdir(from.layout.snapshotsDir)).filter((name) => name.startsWith('.taking'))).toEqual([])
   const moved = await readManifest(to, id)
@@ -103,7 +103,7 @@ test('a folded snapshot wakes on another host before its memory has arrived, and
   expect(await readdir(to.layout.snapshot(id).dir)).toContain('arriving')
   release()
   expect((await burrow.guest.runs.run({ code: 'print(zlib.crc32(blob) == sum)' })).stdout).toBe('True\n')
-  await receiver.transfer!.untilArrived(id)
+  await receiver.transferOf('process')!.untilArrived(id)
   const snapshots = join(testDataDir, 'templates/python/current/snapshots')
   const ofTemplate = await Promise.all(
     (await readdir(snapshots)).map((name) => readdir(join(snapshots, name, 'memory')).catch(() => [])),
@@ -118,9 +118,9 @@ test('a folded snapshot wakes on another host before its memory has arrived, and
 
 test('upkeep folds no pages while a host of the cluster could not restore them', async () => {
   const id = await makeAsleep()
-  sender.transfer!.limitForms(() => false)
+  sender.transferOf('process')!.limitForms(() => false)
   expect(await sender.upkeep()).toEqual([])
-  sender.transfer!.limitForms((form) => sender.transfer!.forms.includes(form))
+  sender.transferOf('process')!.limitForms((form) => sender.transferOf('process')!.forms.includes(form))
   expect(await sender.upkeep()).toEqual([id])
   expect(await readManifest(from, id)).toMatchObject({ folded: true })
   await sender.deleteSnapshot(id)

@@ -73,7 +73,7 @@ describe('disk full during upkeep', () => {
     expect(outcome).toMatchObject({ code: 'no_space' })
     await expect.poll(readState, { timeout: 10_000 }).toEqual(before)
     const unfolded = async () =>
-      (await readdir(stateDir, { recursive: true })).filter((path) => /unfolded/.test(path))
+      (await readdir(stateDir, { recursive: true })).filter((path) => /unfolded\/./.test(path))
     await expect.poll(unfolded, { timeout: 10_000 }).toEqual([])
     await expectWhole(engine, id)
   }, 180_000)

@@ -3,6 +3,7 @@ import type { SourceFile } from './rules.ts'
 interface Manifest {
   readonly name: string
   readonly dependencies?: Record<string, string>
+  readonly devDependencies?: Record<string, string>
   readonly peerDependencies?: Record<string, string>
 }
 
@@ -31,6 +32,29 @@ export function importsAgree(files: readonly SourceFile[]): string[] {
       ...unused.map((one) => `${path} declares ${one}, which no source imports`),
     ]
   })
+}
+
+const DEPENDENCIES = 'docs/dependencies.md'
+/** They bring only the types of packages that have a line. */
+const TYPES = /^@types\//
+
+/** Every dependency has a line that says why it is there. A line may name a whole scope: `@scope/*`. */
+export function dependenciesExplained(files: readonly SourceFile[]): string[] {
+  const text = files.find(({ path }) => path === DEPENDENCIES)?.text ?? ''
+  const words = new Set(text.split(/[\s,()|`]+/))
+  const isExplained = (name: string) => words.has(name) || words.has(`${name.split('/')[0]}/*`)
+  return files
+    .filter(({ path }) => /^(packages\/[^/]+\/)?package\.json$/.test(path))
+    .flatMap(({ path, text }) => {
+      const { dependencies, devDependencies } = JSON.parse(text) as Manifest
+      return Object.keys({ ...dependencies, ...devDependencies })
+        .filter((name) => !isOurs(name) && !TYPES.test(name) && !isExplained(name))
+        .map((name) => `${path} depends on ${name}, which ${DEPENDENCIES} does not explain`)
+    })
+}
+
+function isOurs(name: string): boolean {
+  return name === 'dormouse' || name.startsWith('@dormouse/')
 }
 
 function imported(text: string): string[] {

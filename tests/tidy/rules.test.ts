@@ -63,8 +63,16 @@ const offendingTrees: Record<string, readonly SourceFile[]> = {
     { path: 'packages/a/package.json', text: '{ "name": "a", "dependencies": { "unused": "1" } }' },
     { path: 'packages/a/src/a.ts', text: "import { z } from 'zod'" },
   ],
+  'every dependency is explained': [
+    { path: 'packages/a/package.json', text: '{ "name": "a", "dependencies": { "zod": "1" } }' },
+    { path: 'docs/dependencies.md', text: '| zod-form |' },
+  ],
   'functions of Python have at most 60 lines': [
     { path: 'python/a.py', text: `def a():\n${'    a()\n'.repeat(61)}` },
+  ],
+  'what is exported is used by another file': [
+    { path: 'packages/a/src/a.ts', text: 'export const used = 1\nexport function unused() {}' },
+    { path: 'packages/a/src/b.ts', text: "import { used } from './a.ts'" },
   ],
 }
 

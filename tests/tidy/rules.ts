@@ -1,7 +1,8 @@
 import { posix } from 'node:path'
 import { longFunctions, longPythonFunctions } from './function-length.ts'
 import { longLines } from './line-length.ts'
-import { importsAgree } from './package-imports.ts'
+import { dependenciesExplained, importsAgree } from './package-imports.ts'
+import { unusedExports } from './unused-exports.ts'
 
 /** The rules of STYLE that a machine can check. Each takes a file and says what is wrong with it. */
 export interface SourceFile {
@@ -134,7 +135,7 @@ const SKIP = /\b(test|it|describe)(\.\w+)*\.(skip|only|todo|skipIf|runIf|fails)\
 const SKIP_REASON = /\/\/ Skip: \w+/
 const RETRY = /\bretry: (\{|[1-9])/
 const RETRY_REASON = /\/\/ Retry: \w+/
-const MACHINE_PATH = new RegExp(['/work', '/(main|shared)'].join(''))
+const MACHINE_PATH = new RegExp(['/work', '/(main|shared|wt)'].join(''))
 
 /** Vitest loads its default export. */
 const WANTED_BY_VITEST = /\.config\.ts$/
@@ -229,7 +230,11 @@ export const broken: Record<string, Rule> = {
 export const brokenByTree: Record<string, RuleOfTree> = {
   'each package declares what it imports, and imports what it declares': importsAgree,
 
+  'every dependency is explained': dependenciesExplained,
+
   'functions of Python have at most 60 lines': longPythonFunctions,
+
+  'what is exported is used by another file': unusedExports,
 }
 
 function isCode(path: string): boolean {

@@ -5,6 +5,7 @@ import { finished } from 'node:stream/promises'
 import { DormouseError } from '@dormouse/contracts'
 import { DeliverPolicy, JetStreamApiError } from '@nats-io/jetstream'
 import { headers as newHeaders } from '@nats-io/transport-node'
+import type { ClusterKey } from './cluster-key.ts'
 import type { ClusterConnection } from './connect-cluster.ts'
 import { decodeHost, encodeHost } from './host-record.ts'
 import { STATE_FORMAT } from './state-records.ts'
@@ -141,7 +142,7 @@ export async function restoreCluster(
     if (failure !== undefined) break
     const options = newHeaders()
     if (head.operation !== undefined) options.set(OPERATION, head.operation)
-    const value = head.subject.startsWith('$KV.dormouse-hosts.') ? endLease(body) : body
+    const value = head.subject.startsWith('$KV.dormouse-hosts.') ? endLease(body, key) : body
     const sent: Promise<unknown> = jetstream
       .publish(head.subject, value, { headers: options })
       .catch((error: unknown) => {
@@ -163,9 +164,11 @@ export async function restoreCluster(
 }
 
 /** A lease from before the backup must not count. The host takes the next one when it starts. */
-function endLease(value: Uint8Array): Uint8Array {
-  const record = decodeHost(value)
-  return record === undefined ? value : Buffer.from(encodeHost({ ...record, fencedBy: 'restore' }))
+function endLease(value: Uint8Array, key: ClusterKey): Uint8Array {
+  const decoded = decodeHost(value, key)
+  return decoded === undefined
+    ? value
+    : Buffer.from(encodeHost({ ...decoded.record, fencedBy: 'restore' }, key))
 }
 
 async function* readMessages(

@@ -4,6 +4,9 @@ import { DormouseError } from '@dormouse/contracts'
 
 const THREADS = Math.min(4, Math.max(1, availableParallelism()))
 
+/** Less than what Node leaves of a pool beside the largest buffer that it takes from one. */
+const SHARED_MAX_BYTES = 64
+
 // Node cannot load TypeScript in a thread, so tests that run from the sources need the built thread.
 const MAIN = new URL(
   import.meta.url.endsWith('.ts') ? '../dist/chunk-thread.js' : './chunk-thread.js',
@@ -16,14 +19,23 @@ export interface ToChunkThread {
   readonly content: Uint8Array<ArrayBuffer>
   /** Empty while it is not known. */
   readonly digest: string
+  /** Of `seal`: where the result goes. */
+  readonly out?: Uint8Array<ArrayBuffer> | undefined
+}
+
+interface Done {
+  readonly content: Uint8Array<ArrayBuffer>
+  readonly digest: string
+  /** Of `seal`: what was sealed, whose memory can be used again. */
+  readonly plain?: Uint8Array<ArrayBuffer>
 }
 
 export type FromChunkThread =
-  | { readonly id: number; readonly content: Uint8Array; readonly digest: string }
+  | (Done & { readonly id: number })
   | { readonly id: number; readonly error: string }
 
 interface Waiting {
-  readonly resolve: (answer: { content: Uint8Array; digest: string }) => void
+  readonly resolve: (answer: Done) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -44,32 +56,32 @@ export class ChunkThreads implements AsyncDisposable {
   }
 
   /** Takes the buffer of `content`; the answer has it again. */
-  async name(content: Uint8Array<ArrayBuffer>): Promise<{ content: Uint8Array; digest: string }> {
-    return this.#run('name', content, '')
+  name(content: Uint8Array<ArrayBuffer>): Promise<Done> {
+    return this.#run({ op: 'name', content, digest: '' })
   }
 
-  /** Takes the buffer of `content`. */
-  async seal(content: Uint8Array, digest: string): Promise<Uint8Array> {
-    return (await this.#run('seal', exclusive(content), digest)).content
+  /** Takes the buffers of `content` and `out`; the answer has them again. `out` has `SEALED_MORE_BYTES` more. */
+  seal(content: Uint8Array<ArrayBuffer>, digest: string, out: Uint8Array<ArrayBuffer>): Promise<Done> {
+    return this.#run({ op: 'seal', content, digest, out })
   }
 
   /** Throws `snapshot_unusable` when it was changed. */
   async open(sealed: Uint8Array, digest: string): Promise<Uint8Array> {
-    return (await this.#run('open', own(sealed), digest)).content
+    return (await this.#run({ op: 'open', content: own(sealed), digest })).content
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.#workers.splice(0).map((worker) => worker.terminate()))
   }
 
-  #run(op: ToChunkThread['op'], content: Uint8Array<ArrayBuffer>, digest: string) {
-    return new Promise<{ content: Uint8Array; digest: string }>((resolve, reject) => {
+  #run(work: Omit<ToChunkThread, 'id'>): Promise<Done> {
+    return new Promise<Done>((resolve, reject) => {
       const id = this.#next++
       this.#waiting.set(id, { resolve, reject })
-      const message: ToChunkThread = { id, op, content, digest }
       const worker = this.#worker(id)
       worker.ref()
-      worker.postMessage(message, [content.buffer])
+      const { content, out } = work
+      worker.postMessage({ id, ...work }, [content.buffer, ...(out === undefined ? [] : [out.buffer])])
     })
   }
 
@@ -115,8 +127,9 @@ function own(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return new Uint8Array(bytes)
 }
 
-/** The bytes themselves when they have their buffer alone, otherwise a copy. */
+/** The bytes themselves when their buffer has hardly anything else, otherwise a copy. */
 export function exclusive(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
-  const isAlone = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer
+  const isAlone =
+    bytes.buffer.byteLength - bytes.byteLength <= SHARED_MAX_BYTES && bytes.buffer instanceof ArrayBuffer
   return isAlone ? (bytes as Uint8Array<ArrayBuffer>) : own(bytes)
 }

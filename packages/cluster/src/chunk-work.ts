@@ -1,16 +1,26 @@
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
-import type { ClusterKey } from './cluster-key.ts'
+import { type ClusterKey, SEAL_BYTES } from './cluster-key.ts'
 
 /** The work on chunks that threads do. */
 export interface ChunkWork {
   /** The digest that names a chunk. */
   name(key: ClusterKey, chunk: Uint8Array): string
-  /** Compresses and encrypts a chunk of this digest. */
-  seal(key: ClusterKey, chunk: Uint8Array, digest: string): Uint8Array
+  /**
+   * Compresses and encrypts a chunk of this digest into `out`, which is longer by `SEALED_MORE_BYTES`. Returns the part of
+   * it that is used.
+   */
+  seal(
+    key: ClusterKey,
+    chunk: Uint8Array,
+    digest: string,
+    out: Uint8Array<ArrayBuffer>,
+  ): Uint8Array<ArrayBuffer>
   /** The reverse of `seal`. Throws when the content is not the one of this digest. */
   open(key: ClusterKey, sealed: Uint8Array, digest: string): Uint8Array
 }
 
+/** By how much a chunk may be longer when it is sealed. */
+export const SEALED_MORE_BYTES = SEAL_BYTES + 1
 const COMPRESSED = 1
 const PLAIN = 0
 /** Compression that saves less than this part only costs time at every wake. */
@@ -29,11 +39,11 @@ const FAST = {
 
 export const chunkWork: ChunkWork = {
   name: (key, chunk) => key.nameOf(chunk),
-  seal: (key, chunk, digest) => {
+  seal: (key, chunk, digest, out) => {
     const small = seemsDense(chunk) ? chunk : brotliCompressSync(chunk, FAST)
     const isWorth = small.length < chunk.length * WORTH
     const body = [Buffer.of(isWorth ? COMPRESSED : PLAIN), isWorth ? small : chunk]
-    return key.seal(body, `chunk ${digest}`)
+    return out.subarray(0, key.sealInto(out, body, `chunk ${digest}`))
   },
   open: (key, sealed, digest) => {
     const body = key.open(sealed, `chunk ${digest}`)

@@ -2,7 +2,7 @@ import { chunkObject, type Depot, listObject, periodOf } from './depot.ts'
 
 /** Reads the lists of a depot: which lists and chunks a list names. */
 export interface DepotLists {
-  /** Lists of snapshots that somebody refers to. Read anew for every collection. */
+  /** Lists of snapshots that a host refers to. Read anew for every collection. */
   roots(): Promise<Iterable<string>>
   namedBy(list: unknown): { readonly lists: readonly string[]; readonly chunks: readonly string[] }
 }

@@ -2,13 +2,15 @@ import { Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import { deflateRaw, inflateRaw } from 'node:zlib'
 import { DormouseError } from '@dormouse/contracts'
+import { BufferPool } from './buffer-pool.ts'
 import type { ChunkCache } from './chunk-cache.ts'
 import { ChunkThreads } from './chunk-threads.ts'
+import { SEALED_MORE_BYTES } from './chunk-work.ts'
 import type { ClusterKey } from './cluster-key.ts'
 import type { ObjectStore } from './object-store.ts'
 
 /** A message of NATS holds 1 MB by default: this leaves room for what cannot be compressed, and for headers. */
-const CHUNK_BYTES = 960 * 1024
+export const CHUNK_BYTES = 960 * 1024
 /** Chunks that are read, named, sealed or sent at the same time. */
 const IN_FLIGHT_MAX = 16
 /** Objects that this host knows to be there: 64 bytes each. */
@@ -89,10 +91,12 @@ export class Depot implements AsyncDisposable {
     const sending = new Set<Promise<void>>()
     const total = { bytes: 0, sentBytes: 0 }
     let failure: unknown
-    for await (const chunk of inChunks(content, chunkBytes)) {
+    const plain = new BufferPool(chunkBytes)
+    const sealed = new BufferPool(chunkBytes + SEALED_MORE_BYTES)
+    for await (const chunk of inChunks(content, plain)) {
       const place = chunks.push('') - 1
       total.bytes += chunk.length
-      const sent: Promise<void> = this.#put(chunk, period)
+      const sent: Promise<void> = this.#put(chunk, period, { plain, sealed })
         .then(({ name, sentBytes }) => {
           chunks[place] = name
           total.sentBytes += sentBytes
@@ -182,15 +186,30 @@ export class Depot implements AsyncDisposable {
     return found.list
   }
 
-  async #put(chunk: Uint8Array<ArrayBuffer>, period: number): Promise<{ name: string; sentBytes: number }> {
+  /** The buffers of the pools are given back when nothing can use them any more; after a failure they are dropped. */
+  async #put(
+    chunk: Uint8Array<ArrayBuffer>,
+    period: number,
+    pools: { plain: BufferPool; sealed: BufferPool },
+  ): Promise<{ name: string; sentBytes: number }> {
     const { digest, content } = await this.#threads.name(chunk)
     const name = `${digest}-${period}`
-    if (this.#known.has(name)) return { name, sentBytes: 0 }
-    const sealed = await this.#threads.seal(content, digest)
+    if (this.#known.has(name)) {
+      pools.plain.give(content)
+      return { name, sentBytes: 0 }
+    }
+    const { content: sealed, plain = content } = await this.#threads.seal(
+      content,
+      digest,
+      pools.sealed.take(),
+    )
+    pools.plain.give(plain)
     const isNew = await this.#options.store.put(chunkObject(name), sealed, { keepsFirst: true })
+    const { length } = sealed
+    pools.sealed.give(sealed)
     if (this.#known.size >= KNOWN_MAX) this.#known.clear()
     this.#known.add(name)
-    return { name, sentBytes: isNew ? sealed.length : 0 }
+    return { name, sentBytes: isNew ? length : 0 }
   }
 }
 
@@ -219,23 +238,23 @@ function digestOf(chunk: string): string {
   return chunk.slice(0, chunk.lastIndexOf('-'))
 }
 
-async function* inChunks(content: Readable, chunkBytes: number): AsyncGenerator<Uint8Array<ArrayBuffer>> {
-  let chunk = new Uint8Array(chunkBytes)
+async function* inChunks(content: Readable, pool: BufferPool): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  let chunk = pool.take()
   let filled = 0
   for await (const piece of content as AsyncIterable<Buffer>) {
     for (let at = 0; at < piece.length; ) {
-      const taken = Math.min(piece.length - at, chunkBytes - filled)
+      const taken = Math.min(piece.length - at, chunk.length - filled)
       chunk.set(piece.subarray(at, at + taken), filled)
       at += taken
       filled += taken
-      if (filled < chunkBytes) continue
+      if (filled < chunk.length) continue
       yield chunk
       // The buffer is a thread's now.
-      chunk = new Uint8Array(chunkBytes)
+      chunk = pool.take()
       filled = 0
     }
   }
-  if (filled > 0) yield chunk.slice(0, filled)
+  if (filled > 0) yield chunk.subarray(0, filled)
 }
 
 function lacking(): DormouseError {

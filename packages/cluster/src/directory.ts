@@ -9,6 +9,8 @@ import { type WatchedBucket, watchBucket } from './watch-bucket.ts'
 
 const CATCH_UP_MS = 10_000
 const CATCH_UP_PAUSE_MS = 50
+/** A mark is usually told within milliseconds. After this time the watch begins again. */
+const TOLD_MS = 2_000
 
 /** A snapshot that is completely in the depot. */
 const replicaSchema = z.object({
@@ -211,7 +213,7 @@ export class Directory<Entry = DirectoryEntry> implements Disposable {
     const caughtUp = async () => {
       for (;;) {
         const written = await this.#bucket.get(mark)
-        if (written !== null) return await this.seen(written)
+        if (written !== null) return await this.#hears(written, stop.signal)
         await sleep(CATCH_UP_PAUSE_MS, undefined, { signal: stop.signal })
       }
     }
@@ -220,6 +222,17 @@ export class Directory<Entry = DirectoryEntry> implements Disposable {
     } finally {
       stop.abort()
       late.catch(() => {})
+    }
+  }
+
+  /** Watches anew while nothing is heard: what NATS kept for the watch may be lost. */
+  async #hears(written: Pick<Located<Entry>, 'revision'>, signal: AbortSignal): Promise<void> {
+    const heard = this.seen(written)
+    for (let isHeard = false; !isHeard; ) {
+      const late = sleep(TOLD_MS, false, { signal })
+      isHeard = await Promise.race([heard.then(() => true), late])
+      late.catch(() => {})
+      if (!isHeard) await this.#watch?.renew().catch(() => {})
     }
   }
 

@@ -1,7 +1,8 @@
 import { z } from 'zod'
+import type { ClusterKey } from './cluster-key.ts'
 
 /** What a host says of itself with every renewal of its lease. A newer version may say more. */
-export const hostRecordSchema = z.object({
+const hostRecordSchema = z.object({
   id: z.string(),
   /** Where the other hosts reach its API. Empty until it listens. */
   address: z.union([z.literal(''), z.url({ protocol: /^https?$/ })]),
@@ -34,6 +35,8 @@ export const hostRecordSchema = z.object({
   holds: z.array(z.string()).optional(),
   /** What decides which snapshots it can restore, in the words of its engine. */
   abilities: z.unknown(),
+  /** The same for sandboxes with another isolation than `process`. An earlier version does not say. */
+  isolations: z.record(z.string(), z.unknown()).optional(),
   /** Forms of snapshots on its disk that its engine can restore. An earlier version does not say. */
   forms: z.array(z.string()).optional(),
   room: z.strictObject({
@@ -51,16 +54,33 @@ export type HostRecord = z.output<typeof hostRecordSchema>
 /** What a host says of itself, without what its lease says. */
 export type HostDescription = Omit<HostRecord, 'epoch' | 'renewals' | 'fencedBy' | 'hasLeft'>
 
-export function encodeHost(record: HostRecord): string {
-  return JSON.stringify(record)
+const SIGNATURE = /,"signature":"([A-Za-z0-9_-]+)"\}$/
+
+/** JSON whose last field signs the others. A version that does not know it ignores it. */
+export function encodeHost(record: HostRecord, key: ClusterKey): string {
+  const text = JSON.stringify(record)
+  return `${text.slice(0, -1)},"signature":"${key.sign(signedText(text))}"}`
+}
+
+export interface DecodedHost {
+  readonly record: HostRecord
+  /** A host of the cluster has written it. Versions before signatures write none. */
+  readonly isSigned: boolean
 }
 
 /** Undefined for a record that this version cannot read. */
-export function decodeHost(value: Uint8Array | string): HostRecord | undefined {
+export function decodeHost(value: Uint8Array, key: ClusterKey): DecodedHost | undefined {
   try {
-    const text = typeof value === 'string' ? value : Buffer.from(value).toString()
-    return hostRecordSchema.parse(JSON.parse(text))
+    const text = Buffer.from(value).toString()
+    const { 0: end = '', 1: signature = '' } = SIGNATURE.exec(text) ?? []
+    const isSigned = end !== '' && key.isSigned(signedText(`${text.slice(0, -end.length)}}`), signature)
+    return { record: hostRecordSchema.parse(JSON.parse(text)), isSigned }
   } catch {
     return undefined
   }
+}
+
+/** What is signed for another purpose does not start like this. */
+function signedText(record: string): string {
+  return `host ${record}`
 }

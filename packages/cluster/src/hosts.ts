@@ -1,22 +1,36 @@
 import { type DeadlineClock, hostDeadlineClock } from '@dormouse/async'
 import type { KV } from '@nats-io/kv'
+import type { ClusterKey } from './cluster-key.ts'
 import { compareAndSet } from './compare-and-set.ts'
 import { decodeHost, encodeHost, type HostRecord } from './host-record.ts'
+import { SignedHosts } from './signed-hosts.ts'
 import { type WatchedBucket, watchBucket } from './watch-bucket.ts'
 
 export interface HostsOptions {
   readonly hosts: KV
+  /** Of the connection of `hosts`. */
+  readonly keys: KV
+  readonly key: ClusterKey
   readonly leaseMs: number
   /** This host. */
   readonly id: string
   readonly clock?: DeadlineClock
+  /** How often a host looks whether all others sign their records. */
+  readonly lookMs?: number
 }
+
+const OLDER_HOST_MS = 3600 * 1000
+const LOOK_MS = 60_000
+const CHECKS_PER_LEASE = 8
+/** The part of a lease time without any renewal after which something is wrong with the watch. */
+const SILENCE = 0.5
 
 /** `lost`: its lease may be ended, or has been. */
 export type HostState = 'alive' | 'lost' | 'left'
 
 interface Seen {
   readonly record: HostRecord
+  readonly isSigned: boolean
   readonly revision: number
   /** When this host saw this revision first, by its own monotonic clock. */
   readonly atMs: number
@@ -27,23 +41,43 @@ export class Hosts implements Disposable {
   readonly #options: HostsOptions
   readonly #clock: DeadlineClock
   readonly #seen = new Map<string, Seen>()
+  readonly #checks: NodeJS.Timeout
+  readonly #signed: SignedHosts
+  readonly #looks: NodeJS.Timeout
   #watch: WatchedBucket | undefined
+  #heardMs: number
+  readonly #openedMs: number
 
   private constructor(options: HostsOptions) {
     this.#options = options
     this.#clock = options.clock ?? hostDeadlineClock
+    this.#heardMs = this.#clock.monotonicMs()
+    this.#openedMs = this.#heardMs
+    this.#signed = new SignedHosts(options)
+    this.#looks = setInterval(
+      () => void this.#requireSigned().catch(() => {}),
+      options.lookMs ?? LOOK_MS,
+    ).unref()
+    this.#checks = setInterval(() => this.#requireHeard(), options.leaseMs / CHECKS_PER_LEASE).unref()
   }
 
   static async open(options: HostsOptions): Promise<Hosts> {
     const hosts = new Hosts(options)
+    await hosts.#signed.look()
     hosts.#watch = await watchBucket(options.hosts, {
-      put: (key, { value, revision }) => hosts.#see(key, value, revision),
+      put: (key, { value, revision }) => {
+        hosts.#heardMs = hosts.#clock.monotonicMs()
+        hosts.#see(key, value, revision)
+      },
       removed: (key) => hosts.#seen.delete(key),
     })
+    await hosts.#requireSigned()
     return hosts
   }
 
   [Symbol.dispose](): void {
+    clearInterval(this.#checks)
+    clearInterval(this.#looks)
     this.#watch?.[Symbol.dispose]()
   }
 
@@ -82,17 +116,54 @@ export class Hosts implements Disposable {
     if (record.epoch !== epoch) return false
     if (record.fencedBy !== undefined || record.hasLeft) return true
     if (this.stateOf(id) !== 'lost') return false
-    const value = encodeHost({ ...record, fencedBy: this.#options.id })
-    const next = await compareAndSet(this.#options.hosts, id, { value, expected: revision })
+    return await this.#write({ ...record, fencedBy: this.#options.id }, revision)
+  }
+
+  /** Every host hears its own renewals, too: after a longer silence the watch begins again. */
+  #requireHeard(): void {
+    const now = this.#clock.monotonicMs()
+    if (now - this.#heardMs < this.#options.leaseMs * SILENCE) return
+    this.#heardMs = now
+    void this.#watch?.renew().catch(() => {})
+  }
+
+  /** A new cluster at once, any other one when no host without signatures was seen for an hour. */
+  async #requireSigned(): Promise<void> {
+    if (this.#signed.isRequired) return
+    await this.#signed.look()
+    if (!this.#signed.isRequired) {
+      const sinceMs = this.#clock.monotonicMs() - OLDER_HOST_MS
+      const unsigned = [...this.#seen.values()].filter(({ isSigned }) => !isSigned)
+      const isTooEarly = this.#openedMs > sinceMs && this.#seen.size > 0
+      if (isTooEarly || unsigned.some(({ atMs }) => atMs > sinceMs)) return
+      // What hosts of earlier versions have left behind stays known: others may take their sandboxes over.
+      for (const seen of unsigned) if (!(await this.#sign(seen))) return
+      await this.#signed.require()
+    }
+    for (const [id, { isSigned }] of this.#seen) if (!isSigned) this.#seen.delete(id)
+  }
+
+  /** Pre: the host is lost or has left. */
+  async #sign({ record, revision }: Seen): Promise<boolean> {
+    const isOver = record.hasLeft || record.fencedBy !== undefined
+    return await this.#write(isOver ? record : { ...record, fencedBy: this.#options.id }, revision)
+  }
+
+  /** False when another host has written meanwhile. */
+  async #write(record: HostRecord, revision: number): Promise<boolean> {
+    const { hosts, key } = this.#options
+    const value = encodeHost(record, key)
+    const next = await compareAndSet(hosts, record.id, { value, expected: revision })
     if (next === undefined) return false
-    this.#see(id, Buffer.from(value), next)
+    this.#see(record.id, Buffer.from(value), next)
     return true
   }
 
   #see(id: string, value: Uint8Array, revision: number): void {
-    const record = decodeHost(value)
+    const decoded = decodeHost(value, this.#options.key)
     const before = this.#seen.get(id)
-    if (record === undefined || (before !== undefined && before.revision >= revision)) return
-    this.#seen.set(id, { record, revision, atMs: this.#clock.monotonicMs() })
+    if (decoded === undefined || (before !== undefined && before.revision >= revision)) return
+    if (decoded.record.id !== id || (this.#signed.isRequired && !decoded.isSigned)) return
+    this.#seen.set(id, { ...decoded, revision, atMs: this.#clock.monotonicMs() })
   }
 }

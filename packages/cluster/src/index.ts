@@ -5,7 +5,7 @@ export { Claims } from './claims.ts'
 export { ClusterKey } from './cluster-key.ts'
 export { type Collected, collectDepot, type DepotLists } from './collect-depot.ts'
 export { type ClusterAddress, type ClusterConnection, connectCluster } from './connect-cluster.ts'
-export { DAY_MS, Depot, type Stored } from './depot.ts'
+export { CHUNK_BYTES, DAY_MS, Depot, type Stored } from './depot.ts'
 export {
   Directory,
   type DirectoryEntry,
@@ -14,13 +14,14 @@ export {
   type Replica,
 } from './directory.ts'
 export { type ClusterEvent, EventLog } from './event-log.ts'
-export type { HostDescription, HostRecord } from './host-record.ts'
+export { encodeHost, type HostDescription, type HostRecord } from './host-record.ts'
 export { type HostState, Hosts } from './hosts.ts'
 export { JetStreamStore } from './jetstream-store.ts'
 export { type JobMessage, JobStream } from './job-stream.ts'
 export { createJoinToken, useJoinToken } from './join-token.ts'
 export { Lease } from './lease.ts'
 export { Names } from './names.ts'
+export { adviseOnNats } from './nats-version.ts'
 export type { ObjectStore, StoredObject } from './object-store.ts'
 export { type Candidate, chooseHost } from './placement.ts'
 export { S3Store } from './s3-store.ts'

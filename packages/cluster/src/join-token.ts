@@ -6,7 +6,7 @@ import { type ClusterAddress, type ClusterConnection, openNats } from './connect
 
 const BUCKET = 'dormouse-joins'
 /** A token that was not used by then is worthless. */
-export const JOIN_TOKEN_MS = 3_600_000
+const JOIN_TOKEN_MS = 3_600_000
 const SECRET_BYTES = 32
 const NONCE_BYTES = 12
 const TAG_BYTES = 16

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type DeadlineClock, hostDeadlineClock, type SharedDeadline } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import type { KV } from '@nats-io/kv'
+import type { ClusterKey } from './cluster-key.ts'
 import { compareAndSet, read } from './compare-and-set.ts'
 import { decodeHost, encodeHost, type HostDescription, type HostRecord } from './host-record.ts'
 
@@ -12,6 +13,7 @@ export interface LeaseTimings {
 
 export interface LeaseOptions extends LeaseTimings {
   readonly hosts: KV
+  readonly key: ClusterKey
   readonly describe: () => HostDescription
   readonly deadline: SharedDeadline
   /** Called once, when the lease has ended. What the host does for its sandboxes must stop at once. */
@@ -55,12 +57,12 @@ export class Lease {
    * started on a copy of the data directory, or on this machine before it was restarted.
    */
   static async take(options: LeaseOptions, signal?: AbortSignal): Promise<Lease> {
-    const { hosts, describe, leaseMs, deadline, clock = hostDeadlineClock } = options
+    const { hosts, key, describe, leaseMs, deadline, clock = hostDeadlineClock } = options
     for (;;) {
       signal?.throwIfAborted()
       const description = describe()
       const found = await read(hosts, description.id)
-      const before = found && decodeHost(found.value)
+      const before = found && decodeHost(found.value, key)?.record
       const isOver =
         before === undefined ||
         before.hasLeft ||
@@ -74,7 +76,7 @@ export class Lease {
       const sent = { monotonicMs: clock.monotonicMs(), wallMs: clock.wallMs() }
       const record = { ...description, epoch: (before?.epoch ?? 0) + 1, renewals: 0, hasLeft: false }
       const expected = found?.revision ?? 0
-      const revision = await compareAndSet(hosts, record.id, { value: encodeHost(record), expected })
+      const revision = await compareAndSet(hosts, record.id, { value: encodeHost(record, key), expected })
       if (revision === undefined) continue
       deadline.set(sent, leaseMs * (1 - MARGIN))
       return new Lease(options, { record, revision })
@@ -87,11 +89,11 @@ export class Lease {
 
   /** Writes the record now, with what the host says of itself now. */
   async renew(): Promise<void> {
-    const { hosts, describe, deadline, leaseMs } = this.#options
+    const { hosts, key, describe, deadline, leaseMs } = this.#options
     const sent = { monotonicMs: this.#clock.monotonicMs(), wallMs: this.#clock.wallMs() }
     const record = { ...this.#record, ...describe(), renewals: this.#record.renewals + 1 }
     const revision = await compareAndSet(hosts, record.id, {
-      value: encodeHost(record),
+      value: encodeHost(record, key),
       expected: this.#revision,
     })
     if (this.#hasEnded) return
@@ -109,8 +111,9 @@ export class Lease {
     this.#stopRenewing()
     await this.#renewing
     this.#options.deadline.end()
-    const value = encodeHost({ ...this.#record, hasLeft: true })
-    await compareAndSet(this.#options.hosts, this.#record.id, { value, expected: this.#revision })
+    const { hosts, key } = this.#options
+    const value = encodeHost({ ...this.#record, hasLeft: true }, key)
+    await compareAndSet(hosts, this.#record.id, { value, expected: this.#revision })
   }
 
   /** Stops renewing, and says nothing. The host may take its next lease. */
@@ -122,8 +125,9 @@ export class Lease {
 
   /** The answer to a renewal was lost, or another host has ended this lease. */
   async #readAgain(): Promise<void> {
-    const found = await read(this.#options.hosts, this.#record.id)
-    const record = found && decodeHost(found.value)
+    const { hosts, key } = this.#options
+    const found = await read(hosts, this.#record.id)
+    const record = found && decodeHost(found.value, key)?.record
     const isMine = record?.epoch === this.epoch && record.fencedBy === undefined
     if (found === undefined || record === undefined || !isMine) return this.#end()
     this.#record = record

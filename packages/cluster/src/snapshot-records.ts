@@ -19,6 +19,8 @@ const recordSchema = z
     ancestors: z.array(z.string()),
     name: z.string().optional(),
     createdAt: z.number(),
+    /** The host that has taken it, and keeps it until it is deleted. An earlier version does not say. */
+    host: z.string().optional(),
     /** Its row, in the words of the server. */
     row: z.unknown(),
   })

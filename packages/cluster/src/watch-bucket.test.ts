@@ -28,3 +28,39 @@ it('fails when NATS does not tell all, instead of waiting without an end', async
   const watching = watchBucket(miscountedBucket([4, 7], 9), listener, { loadMs: 20 })
   await expect(watching).rejects.toMatchObject({ code: 'cluster_unavailable' })
 })
+
+/** A bucket whose watches tell these entries, one list for each watch, and then end. */
+function endingBucket(lists: readonly (readonly number[])[]) {
+  const asked: (number | undefined)[] = []
+  async function* entries(revisions: readonly number[]) {
+    for (const revision of revisions)
+      yield { key: `key-${revision}`, value: new Uint8Array(), revision, operation: 'PUT', delta: 0 }
+    if (asked.length === lists.length) await new Promise(() => {})
+  }
+  const bucket = {
+    status: async () => ({ values: 1, streamInfo: { config: { name: 'KV_test' }, state: { last_seq: 1 } } }),
+    watch: async ({ resumeFromRevision }: { resumeFromRevision?: number }) => {
+      asked.push(resumeFromRevision)
+      return Object.assign(entries(lists[asked.length - 1] ?? []), { stop: () => {} })
+    },
+  } as unknown as KV
+  return { asked, bucket }
+}
+
+it('begins again after the last entry when the client of NATS gives a watch up', async () => {
+  const { bucket, asked } = endingBucket([[1, 4], [5]])
+  const told: string[] = []
+  const listener = { put: (key: string) => void told.push(key), removed: () => {} }
+  using _watch = await watchBucket(bucket, listener)
+  await expect.poll(() => told, { timeout: 5_000 }).toEqual(['key-1', 'key-4', 'key-5'])
+  expect(asked).toEqual([undefined, 5])
+})
+
+it('tells nothing twice when it is renewed', async () => {
+  const { bucket } = endingBucket([[1, 4], [4, 5], []])
+  const told: string[] = []
+  const listener = { put: (key: string) => void told.push(key), removed: () => {} }
+  using watch = await watchBucket(bucket, listener)
+  await watch.renew()
+  await expect.poll(() => told).toEqual(['key-1', 'key-4', 'key-5'])
+})

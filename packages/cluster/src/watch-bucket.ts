@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { withTimeout } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import type { KV, KvWatchEntry } from '@nats-io/kv'
@@ -11,10 +12,17 @@ export interface BucketListener {
   readonly unreadable?: (key: string, error: unknown) => void
 }
 
-export type WatchedBucket = Disposable
+export interface WatchedBucket extends Disposable {
+  /**
+   * Watches anew, from the entry after the last one that was told. NATS keeps the place of a watch on one server only:
+   * when that server is gone, a watch may hear nothing for a minute or more. Rejects when NATS does not answer.
+   */
+  renew(): Promise<void>
+}
 
 /** A bucket of a large cluster is told in less. */
 const LOAD_MS = 20_000
+const RENEW_PAUSE_MS = 1_000
 
 /**
  * Tells everything that a bucket holds, then every change. Resolves when what it holds has been told. Throws
@@ -26,28 +34,81 @@ export async function watchBucket(
   { loadMs = LOAD_MS } = {},
 ): Promise<WatchedBucket> {
   const { values, streamInfo } = await bucket.status()
-  const entries = await bucket.watch()
-  let loaded = () => {}
-  const isLoaded = new Promise<void>((resolve) => {
-    loaded = resolve
-  })
-  const follow = async () => {
-    for await (const entry of entries) {
-      tell(listener, entry)
-      // The count of those to come is a statistic of NATS. The newest one is the last in any case.
-      if (entry.delta === 0 || entry.revision >= streamInfo.state.last_seq) loaded()
-    }
-    loaded()
-  }
-  void follow()
-  if (values === 0) return { [Symbol.dispose]: () => entries.stop() }
+  const watch = new Watch(bucket, listener)
+  const isLoaded = watch.tells(streamInfo.state.last_seq)
+  await watch.renew()
+  if (values === 0) return watch
   try {
     await withTimeout(isLoaded, loadMs, () => notTold(streamInfo.config.name))
   } catch (error) {
-    entries.stop()
+    watch[Symbol.dispose]()
     throw error
   }
-  return { [Symbol.dispose]: () => entries.stop() }
+  return watch
+}
+
+type Entries = Awaited<ReturnType<KV['watch']>>
+
+class Watch implements WatchedBucket {
+  readonly #bucket: KV
+  readonly #listener: BucketListener
+  #entries: Entries | undefined
+  #renewing: Promise<void> | undefined
+  #isClosed = false
+  #toldRevision = 0
+  #waiting: { revision: number; resolve: () => void } | undefined
+
+  constructor(bucket: KV, listener: BucketListener) {
+    this.#bucket = bucket
+    this.#listener = listener
+  }
+
+  [Symbol.dispose](): void {
+    this.#isClosed = true
+    this.#entries?.stop()
+  }
+
+  /** Resolves when all up to this revision has been told. */
+  tells(revision: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiting = { revision, resolve }
+    })
+  }
+
+  renew(): Promise<void> {
+    this.#renewing ??= this.#begin().finally(() => {
+      this.#renewing = undefined
+    })
+    return this.#renewing
+  }
+
+  async #begin(): Promise<void> {
+    const next = this.#toldRevision + 1
+    const entries = await this.#bucket.watch(next > 1 ? { resumeFromRevision: next } : {})
+    const before = this.#entries
+    this.#entries = entries
+    before?.stop()
+    if (this.#isClosed) entries.stop()
+    void this.#follow(entries)
+  }
+
+  async #follow(entries: Entries): Promise<void> {
+    for await (const entry of entries) {
+      // Another watch has taken its place, and may have told more.
+      if (this.#isClosed || entries !== this.#entries) return
+      if (entry.revision <= this.#toldRevision) continue
+      tell(this.#listener, entry)
+      this.#toldRevision = entry.revision
+      // The count of those to come is a statistic of NATS. The newest one is the last in any case.
+      if (entry.delta === 0 || entry.revision >= (this.#waiting?.revision ?? 0)) this.#waiting?.resolve()
+    }
+    this.#waiting?.resolve()
+    // The client of NATS gives a watch up when it could not begin it again for long.
+    while (!this.#isClosed && entries === this.#entries) {
+      await sleep(RENEW_PAUSE_MS, undefined, { ref: false })
+      await this.renew().catch(() => {})
+    }
+  }
 }
 
 function notTold(stream: string): DormouseError {

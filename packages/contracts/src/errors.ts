@@ -60,7 +60,7 @@ export const ERRORS = {
   language_missing: {
     status: 409,
     retry: false,
-    hint: 'Use one of the languages that the message lists, or a template that has this one: `node` and `code` have JavaScript and TypeScript.',
+    hint: 'Use one of the languages that the message lists, or a template that has this one: `node` and `code` have JavaScript and TypeScript; for R, build one with the package `r-base-core`.',
   },
   too_large: { status: 413, retry: false, hint: 'Send less at once, or stream it as a file.' },
   unsupported_media_type: {

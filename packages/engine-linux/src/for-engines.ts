@@ -20,6 +20,8 @@ export { sendUnacknowledgedAgain, withoutBytes } from './network/connection-end.
 export { findGateAddon, gateAddon } from './network/gate-addon.ts'
 export { type FirstProcess, isAlive, killFirstProcess, waitForEnd } from './process/first-process.ts'
 export { RUNTIME_PYTHON } from './runtime/prepare-runtime.ts'
+export { readExtents } from './snapshot/read-extents.ts'
+export { type Fingerprint, fingerprintSchema, mismatch, readFingerprint } from './storage/fingerprint.ts'
 export { envSchema, programSettingsSchema, userSchema } from './template/program-settings.ts'
 export { UID_BASE, UID_COUNT } from './template/shifted-root.ts'
 export { getTemplate, isolationOfTemplate, type Template } from './template/template-store.ts'

@@ -156,9 +156,9 @@ export class LinuxEngine extends VolumeEngine implements Engine {
     return new LinuxEngine({ dataDir, toolsDir, host, parent, snapshots, hasNetwork: 'addon' in gates })
   }
 
-  get transfer(): SnapshotTransfer | undefined {
+  transferOf(isolation: Isolation): SnapshotTransfer | undefined {
     const { snapshots } = this.#parts
-    return snapshots && snapshotTransfer(snapshots)
+    return isolation === 'process' && snapshots !== undefined ? snapshotTransfer(snapshots) : undefined
   }
 
   get failures(): ReadonlyMap<EngineFailureKind, number> {

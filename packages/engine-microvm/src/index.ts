@@ -1,4 +1,5 @@
 export { MicrovmEngine } from './microvm-engine.ts'
 export type { MicrovmEngineOptions } from './open-host.ts'
 export { findQemu } from './qemu/find-qemu.ts'
+export { machineProblem } from './snapshot/machine-needs.ts'
 export { findGuestKernel, installGuestKernel, KERNEL_PIN } from './template/guest-kernel.ts'

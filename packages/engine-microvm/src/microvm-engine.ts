@@ -28,6 +28,7 @@ import type {
   Snapshot,
   SnapshotFiles,
   SnapshotOptions,
+  SnapshotTransfer,
   StorageReport,
   StoredPart,
 } from '@dormouse/engine'
@@ -50,6 +51,7 @@ import { writtenBytes } from './burrow/written-bytes.ts'
 import { writtenFiles } from './burrow/written-files.ts'
 import type { MicrovmHost } from './microvm-host.ts'
 import { type MicrovmEngineOptions, openHost } from './open-host.ts'
+import { ArrivedFiles } from './snapshot/arrived-files.ts'
 import { BootedTemplates, treeOf } from './snapshot/booted-template.ts'
 import { type Introduction, type MakeBurrow, makeBurrow } from './snapshot/make-burrow.ts'
 import { removeUnused } from './snapshot/remove-unused.ts'
@@ -57,6 +59,7 @@ import { checkChildren, continueSaved, makeChildren, saveBurrow } from './snapsh
 import { FileReaders } from './snapshot/snapshot-files.ts'
 import { describeSnapshot, MicrovmSnapshotStore } from './snapshot/snapshot-store.ts'
 import { checkPart, listParts } from './snapshot/stored-parts.ts'
+import { machineTransfer } from './snapshot/transfer-snapshot.ts'
 
 interface MicrovmEngineParts {
   readonly host: MicrovmHost
@@ -75,6 +78,7 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
   readonly #options: MicrovmEngineOptions
   readonly #templates: BootedTemplates
   readonly #store: MicrovmSnapshotStore
+  readonly #arrived: ArrivedFiles
   readonly #readers: FileReaders
   readonly #burrows = new Set<MicrovmBurrow>()
   /** The files of a burrow that has ended by itself can still be saved. */
@@ -87,6 +91,7 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     this.#options = options
     this.#templates = new BootedTemplates(host)
     this.#store = new MicrovmSnapshotStore(host)
+    this.#arrived = new ArrivedFiles(host.layout.arrivedDir)
     this.#readers = new FileReaders(host, this.#store)
     this.capabilities = {
       snapshot: true,
@@ -129,6 +134,11 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
 
   capabilitiesOf(isolation: Isolation): EngineCapabilities {
     return capabilitiesIn(this, isolation)
+  }
+
+  transferOf(isolation: Isolation): SnapshotTransfer | undefined {
+    const parts = { host: this.#host, store: this.#store, arrived: this.#arrived }
+    return isolation === 'microvm' ? machineTransfer(parts) : undefined
   }
 
   isolationOf(snapshotId: SnapshotId): 'microvm' | undefined {
@@ -330,12 +340,14 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
 
   async deleteSnapshot(snapshotId: SnapshotId): Promise<void> {
     await this.#store.delete(snapshotId)
+    await this.#arrived.removeUnused()
   }
 
   async adoptBurrows(): Promise<AdoptedBurrows> {
     const { burrows, lost } = await adoptBurrows(this.#host)
     for (const burrow of burrows) this.#hold(burrow)
     await this.#store.removeLeftovers()
+    await this.#arrived.removeUnused()
     await removeUnused(this.#host).catch((error: unknown) =>
       this.#host.failures.report(
         'upkeep',

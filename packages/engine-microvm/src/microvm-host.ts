@@ -52,11 +52,14 @@ export class MicrovmHost implements MicrovmHostParts {
     this.chainMaxDisks = parts.chainMaxDisks
   }
 
-  /** A disk is in `directory` if a sandbox wrote it; otherwise it belongs to the template. */
+  /**
+   * A disk is in `directory` if a sandbox wrote it, or if it came from another host with a snapshot; otherwise it is the
+   * template's or this host's.
+   */
   diskFile(directory: string, base: Base, name: string): string {
     const own = join(directory, name)
     if (existsSync(own)) return own
-    if (name === base.rootDisk) return join(this.layout.disksDir, name)
+    if (name === base.rootDisk || name === base.toolsDisk) return join(this.layout.disksDir, name)
     return join(this.layout.template(base.build).disks, name)
   }
 

@@ -1,7 +1,6 @@
 import { fileURLToPath } from 'node:url'
 
 /** Where `make` puts the native parts: the same directory from src/ and from dist/. */
-export const nativeDir = fileURLToPath(new URL('../native/', import.meta.url))
 export const guestInit = inBuild('dormouse-guest-init')
 export const jailProgram = inBuild('dormouse-jail')
 export const mappedRootProgram = inBuild('dormouse-mapped-root')

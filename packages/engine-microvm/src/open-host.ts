@@ -53,6 +53,7 @@ export async function openHost(
     layout.burrowsDir,
     layout.sparesDir,
     layout.snapshotsDir,
+    layout.arrivedDir,
     layout.runDir,
     layout.volumesDir,
   ])

@@ -125,8 +125,6 @@ export interface Engine extends EngineVolumes, EngineFiles, AsyncDisposable {
   readonly isolations: readonly Isolation[]
   /** How often background work has failed since the engine was opened. */
   readonly failures: ReadonlyMap<EngineFailureKind, number>
-  /** Sends snapshots to other hosts. Absent when this engine cannot. */
-  readonly transfer?: SnapshotTransfer | undefined
   /**
    * Path of an addon with which a thread of this process takes its ends of connections out of burrows, and puts them
    * back: see `GateKeeper`. Undefined when connections cannot outlive their burrow here.
@@ -135,6 +133,8 @@ export interface Engine extends EngineVolumes, EngineFiles, AsyncDisposable {
 
   /** Throws `isolation_unavailable` for one that this engine does not have here. */
   capabilitiesOf(isolation: Isolation): EngineCapabilities
+  /** Sends snapshots of this isolation to other hosts. Undefined when this engine cannot. */
+  transferOf(isolation: Isolation): SnapshotTransfer | undefined
   /** The isolation of burrows made from this snapshot; undefined when this engine has no such snapshot. Cheap. */
   isolationOf(snapshotId: SnapshotId): Isolation | undefined
   /** The isolation that a template of this host asks for; undefined when it asks for none, or does not exist. */

@@ -72,7 +72,6 @@ export { type ImageSource, parseImageSource } from './image-source.ts'
 export type { DiskUse, Measurement, StopAt, StorageReport } from './measurement.ts'
 export { capabilitiesIn, ofIsolation } from './one-isolation.ts'
 export type {
-  ArrivingMemory,
   ArrivingPart,
   ArrivingSnapshot,
   Extent,
@@ -81,4 +80,5 @@ export type {
   PortableSnapshot,
   SnapshotNeeds,
   SnapshotTransfer,
+  SparseFile,
 } from './snapshot-transfer.ts'

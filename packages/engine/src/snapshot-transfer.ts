@@ -19,10 +19,12 @@ export type PortablePart =
       readonly read: () => Readable
     }
   | {
-      /** A memory file. Another host reads it in any order, while the sandbox already runs. */
-      readonly kind: 'memory'
+      /** One sparse file. */
+      readonly kind: 'file'
       readonly key: string
       readonly sizeBytes: number
+      /** Another host uses it only when all of it is there, so it is best fetched in large pieces. */
+      readonly isReadWhole: boolean
       /** `content` has the bytes of all extents, without the holes between them. */
       readonly read: () => Promise<{ readonly extents: readonly Extent[]; readonly content: Readable }>
     }
@@ -33,19 +35,20 @@ export interface PortableSnapshot {
   readonly parts: readonly PortablePart[]
 }
 
-/** A memory file that is on its way. Its extents one after the other are cut into chunks. */
-export interface ArrivingMemory {
+/** A sparse file that is on its way. Its extents one after the other are cut into chunks. */
+export interface SparseFile {
   readonly sizeBytes: number
   readonly extents: readonly Extent[]
   /** Whole pages. The last chunk may be shorter. */
   readonly chunkBytes: number
+  /** The bytes of a chunk. */
   readonly load: (chunk: number) => Promise<Uint8Array>
 }
 
 /** A part that has come from another host. */
 export type ArrivingPart =
   | { readonly kind: 'archive'; readonly key: string; readonly content: () => AsyncIterable<Uint8Array> }
-  | { readonly kind: 'memory'; readonly key: string; readonly memory: ArrivingMemory }
+  | { readonly kind: 'file'; readonly key: string; readonly file: SparseFile }
 
 /** A snapshot that can be restored, while parts of its memory are still on their way. */
 export interface ArrivingSnapshot {
@@ -54,7 +57,10 @@ export interface ArrivingSnapshot {
   readonly origin: string
 }
 
-/** Snapshots that one host takes and another one restores. Engines of one kind understand each other. */
+/**
+ * Snapshots that one host takes and another one restores. Engines of one kind understand each other; what carries parts
+ * from host to host knows no engine.
+ */
 export interface SnapshotTransfer {
   abilities(): Promise<HostAbilities>
   /** Why a host with these abilities cannot restore the snapshot; undefined when it can. */
@@ -64,8 +70,8 @@ export interface SnapshotTransfer {
   /** Runs `work` with the parts of a snapshot, which stay on disk meanwhile. Throws `not_found`. */
   export<Value>(snapshotId: SnapshotId, work: (snapshot: PortableSnapshot) => Promise<Value>): Promise<Value>
   /**
-   * Post: the snapshot can be restored. Archives are on disk, and memory follows in the background: first what the last
-   * wake touched and what the processes ask for, then the rest. Does nothing when it is there already. On failure
+   * Post: the snapshot can be restored. Archives are on disk, and files may follow in the background: first what the
+   * last wake touched and what the processes ask for, then the rest. Does nothing when it is there already. On failure
    * nothing of it is left. Throws `snapshot_unusable` when this host lacks what it needs, or a part is damaged.
    */
   import(snapshotId: SnapshotId, parts: readonly ArrivingPart[], origin: string): Promise<void>

@@ -47,6 +47,9 @@ interface RequestOptions {
   readonly timeoutMs?: number
 }
 
+/** Sends requests as soon as the connection is made. */
+type Begin = (connection: AgentConnection) => void
+
 /** The host's end of the agent protocol. Connects when first used, and again after a connection was lost. */
 export class AgentClient implements Guest {
   readonly runs = new AgentRuns(this)
@@ -75,9 +78,17 @@ export class AgentClient implements Guest {
     await this.call('agent.configure', identity, { timeoutMs: ENGINE_TIMEOUT_MS })
   }
 
-  /** Tells a restored agent its sandbox and why it woke. */
+  /**
+   * Tells a restored agent its sandbox and why it woke. The agent may not run yet: it finds the greeting and this
+   * request together.
+   */
   async wake(identity: AgentIdentity & { reason: string; reseed: boolean }): Promise<void> {
-    await this.call('agent.wake', identity, { timeoutMs: ENGINE_TIMEOUT_MS })
+    let channel: Channel | undefined
+    const connection = await this.#openConnection((opened) => {
+      channel = opened.request('agent.wake', identity)
+    })
+    channel ??= connection.request('agent.wake', identity)
+    await this.answer(channel, channel.result, ENGINE_TIMEOUT_MS)
   }
 
   /**
@@ -193,20 +204,22 @@ export class AgentClient implements Guest {
     return this.#closedWith ?? error
   }
 
-  async #openConnection(): Promise<AgentConnection> {
-    return this.#connection?.isOpen && this.#closedWith === undefined ? this.#connection : this.#connect()
+  async #openConnection(begin?: Begin): Promise<AgentConnection> {
+    return this.#connection?.isOpen && this.#closedWith === undefined
+      ? this.#connection
+      : this.#connect(begin)
   }
 
-  async #connect(): Promise<AgentConnection> {
+  async #connect(begin: Begin | undefined): Promise<AgentConnection> {
     if (this.#closedWith !== undefined) throw this.#closedWith
     if (this.#isQuiet) throw new DormouseError('agent_unreachable', 'The sandbox is being saved.')
-    this.#connecting ??= this.#greet().finally(() => {
+    this.#connecting ??= this.#greet(begin).finally(() => {
       this.#connecting = undefined
     })
     return this.#connecting
   }
 
-  async #greet(): Promise<AgentConnection> {
+  async #greet(begin: Begin | undefined): Promise<AgentConnection> {
     const connection = await this.#options
       .connect()
       .catch((cause: unknown) => {
@@ -216,7 +229,11 @@ export class AgentClient implements Guest {
         throw new DormouseError('agent_unreachable', 'The agent cannot be reached.', { cause })
       })
       .then((socket) =>
-        AgentConnection.open(socket, { isHeld: () => this.isHeld, signal: this.#closing.signal }),
+        AgentConnection.open(socket, {
+          isHeld: () => this.isHeld,
+          signal: this.#closing.signal,
+          ...(begin && { begin }),
+        }),
       )
       .catch(async (error: unknown) => {
         if (this.#closedWith === undefined) await this.#options.onUnreachable?.()

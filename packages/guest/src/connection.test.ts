@@ -109,3 +109,34 @@ describe('a host that asks the agent to quiesce', () => {
     agent.close()
   })
 })
+
+describe('a host that wakes an agent', () => {
+  const IDENTITY = { sandboxId: 'sb-2222222222222222', reason: 'resume', reseed: true }
+
+  test('sends the introduction behind its greeting, without waiting for an answer, and only once', async () => {
+    const agent = await FakeAgent.listen()
+    const frames: Frame[] = []
+    let answers: (() => void) | undefined
+    agent.play = (socket, frame) => {
+      frames.push(frame)
+      answers = () => {
+        socket.write(encodeJsonFrame(FrameType.hello, 0, { protocol: 1 }))
+        socket.write(encodeJsonFrame(FrameType.end, 1, {}))
+      }
+    }
+    const woken = agent.client.wake(IDENTITY)
+    await expect.poll(() => frames.map(({ type }) => type)).toEqual([FrameType.hello, FrameType.request])
+    expect(JSON.parse(String(frames[1]?.payload))).toEqual({ op: 'agent.wake', ...IDENTITY })
+    answers?.()
+    await woken
+    expect(frames).toHaveLength(2)
+    agent.close()
+  })
+
+  test('fails when the agent greets with another protocol', async () => {
+    const agent = await FakeAgent.listen()
+    agent.play = (socket) => socket.write(encodeJsonFrame(FrameType.hello, 0, { protocol: 2 }))
+    await expect(agent.client.wake(IDENTITY)).rejects.toMatchObject({ code: 'protocol_mismatch' })
+    agent.close()
+  })
+})

@@ -69,12 +69,16 @@ export class AgentConnection {
   }
 
   /**
-   * Greets the agent. `isHeld`: the host itself keeps the agent from answering. Pre: the socket is connected and
-   * nothing has been read from it.
+   * Greets the agent. `isHeld`: the host itself keeps the agent from answering. `begin` sends requests at once, which
+   * the agent finds behind the greeting. Pre: the socket is connected and nothing has been read from it.
    */
   static async open(
     socket: Duplex,
-    { isHeld = () => false, signal }: { isHeld?: () => boolean; signal?: AbortSignal } = {},
+    {
+      isHeld = () => false,
+      signal,
+      begin,
+    }: { isHeld?: () => boolean; signal?: AbortSignal; begin?: (connection: AgentConnection) => void } = {},
   ): Promise<AgentConnection> {
     const connection = new AgentConnection(socket, isHeld)
     const greeting = new Promise<void>((resolve, reject) => {
@@ -84,7 +88,10 @@ export class AgentConnection {
     const timer = setTimeout(() => {
       connection.#close(silent('The agent of the sandbox does not answer a new connection.'))
     }, HELLO_TIMEOUT_MS)
+    socket.cork()
     socket.write(encodeJsonFrame(FrameType.hello, 0, { protocols: [PROTOCOL_VERSION] }))
+    begin?.(connection)
+    socket.uncork()
     try {
       await greeting
       return connection

@@ -16,7 +16,7 @@ import { followFleet } from './state/fleet.ts'
 import { session } from './state/session.ts'
 import './state/theme.ts'
 
-/** Nothing until it is known whether somebody is signed in: that takes one request. */
+/** Nothing until it is known whether the browser is signed in: that takes one request. */
 export function App() {
   if (session.value === undefined) return null
   if (session.value === null) return <SignIn />

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { isConnected } from './client.ts'
 import { Glyph, type IconName, Mark } from './parts/icons.tsx'
+import { useCurrentShown } from './parts/use-current-shown.ts'
 import { Link, route } from './router.tsx'
 import { session, signOut } from './state/session.ts'
 import { nextTheme, theme } from './state/theme.ts'
@@ -19,13 +20,14 @@ const THEME_ICON = { system: 'screen', light: 'sun', dark: 'moon' } as const
 /** The navigation beside what is shown. */
 export function Shell({ children }: { children: ComponentChildren }) {
   const here = `/${route.value[0] ?? ''}`
+  const side = useCurrentShown(here)
   const isHere = (to: string) => to === here || (to === '/' && here === '/sandboxes')
   return (
     <div class="shell">
       <a class="skip" href="#content">
         Skip to content
       </a>
-      <nav class="side" aria-label="Pages">
+      <nav ref={side} class="side" aria-label="Pages">
         <Link to="/" class="brand">
           <Mark />
           <span>Dormouse</span>

@@ -26,7 +26,8 @@ export function duration(ms: number | undefined): string {
 export function ago(iso: string | undefined, nowMs: number = Date.now()): string {
   if (iso === undefined) return '–'
   const ms = Math.max(0, nowMs - Date.parse(iso))
-  return ms < 5000 ? 'now' : `${duration(ms)} ago`
+  if (ms < 5000) return 'now'
+  return ms < 60_000 ? `${Math.round(ms / 1000)} s ago` : `${duration(ms)} ago`
 }
 
 export function clock(iso: string): string {

@@ -1,4 +1,4 @@
-import { pathPart } from './check.ts'
+import { invalidArgument, pathPart } from './check.ts'
 import type {
   CreateJobBody,
   JobAnswer,
@@ -48,6 +48,8 @@ export interface ListTasks extends CallOptions {
 }
 
 const TASKS_PAGE = 200
+/** What the source of functions of the engine and of bound functions looks like. */
+const NO_SOURCE = /\{\s*\[native code\]\s*\}$/
 
 /** Code or a command over many inputs, on the server: this program may end meanwhile. */
 export class Jobs {
@@ -58,7 +60,7 @@ export class Jobs {
   }
 
   /** Repeated after a lost connection only with an `idempotencyKey`. */
-  create(job: CreateJob, { signal, timeoutMs }: CallOptions = {}): Promise<Job> {
+  async create(job: CreateJob, { signal, timeoutMs }: CallOptions = {}): Promise<Job> {
     const repeatable = job.idempotencyKey !== undefined
     return this.#http.json({
       method: 'POST',
@@ -148,7 +150,15 @@ export class Jobs {
 function toBody({ code, ...job }: CreateJob): CreateJobBody {
   if (typeof code !== 'function') return { ...job, ...(code !== undefined && { code }) }
   const { variable = 'item', language = 'javascript' } = job
-  return { ...job, language, code: `await (${code})(${variable})` }
+  const source = String(code)
+  if (NO_SOURCE.test(source))
+    throw invalidArgument(
+      'code',
+      'must be a function whose source is known',
+      source,
+      'Give the code as text.',
+    )
+  return { ...job, language, code: `await (${source})(${variable})` }
 }
 
 function readTask({ result, ...task }: TaskAnswer): Task {

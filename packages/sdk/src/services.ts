@@ -60,7 +60,8 @@ export class Services {
 
   /**
    * Deploys a version and waits until requests go to it; makes the service if it is new. A version that cannot serve
-   * throws `setup_failed`, and the version before keeps serving.
+   * throws `setup_failed`, and the version before keeps serving. Settings such as `replicas` and `health` take effect
+   * with the version; without them they stay as they are.
    */
   async deploy(name: string, request: DeployService, options: DeployOptions = {}): Promise<Service> {
     const { dir, background = false, onLog, signal, timeoutMs } = options
@@ -89,7 +90,7 @@ export class Services {
     return this.#http.json({ path: pathOf(name), signal, timeoutMs })
   }
 
-  /** Changes how it is reached, scaled, checked and restarted. Makes no new version. */
+  /** Changes how it is reached, scaled, checked and restarted. Makes no new version. `health: null` ends checks. */
   async update(
     name: string,
     change: UpdateService,

@@ -111,7 +111,7 @@ export class Templates {
     return this.#http.json({ path: `${pathOf(name)}/materials`, signal, timeoutMs })
   }
 
-  /** Waits until it is ready. A failed build throws `setup_failed` with the end of its log in `details.logTail`. */
+  /** Waits until it is ready. A failed build throws `setup_failed`, with `logTail` and `failedStep` in its details. */
   async wait(
     name: string,
     { onLog, ...limits }: CallOptions & { onLog?: (logTail: string) => void } = {},
@@ -133,8 +133,11 @@ export class Templates {
           'setup_failed',
           `The template ${name} could not be built: ${template.error ?? ''}`,
           {
-            hint: 'The end of its log is in `details.logTail`.',
-            details: { logTail: template.logTail },
+            hint:
+              template.failedStep === undefined
+                ? 'The end of its log is in `details.logTail`.'
+                : 'The end of its log is in `details.logTail`. `templates.debug` starts a sandbox before the step.',
+            details: { logTail: template.logTail, failedStep: template.failedStep },
           },
         )
       }

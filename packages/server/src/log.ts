@@ -19,7 +19,7 @@ export interface Log {
 export interface OpenLog {
   readonly level: string
   readonly dataDir: string
-  /** Somebody looks at the terminal: it is for people then, and the log goes to a file. */
+  /** stderr is a terminal: it shows lines for people, and the log goes to a file. */
   readonly isTerminal: boolean
 }
 

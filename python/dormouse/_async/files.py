@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import IO, AbstractSet, Any, AsyncIterable, AsyncIterator, Iterable, List, Mapping, Optional, Union
+from typing import Any, AsyncIterator, List, Optional
 
-from .._arguments import bytes_of, invalid_argument, require_count
+from .._arguments import require_count
 from .._json import decode, decode_all, given
 from .._errors import DormouseError, error_of, is_transient
 from .._backoff import Backoff
 from .._values import FileStat
 from .directories import Filter, LocalPath, download_directory, upload_directory
 from .session import Response
-from .upload import PIECE_BYTES, Body
+from .content import Content, body_of
 from .http import RESTART_SECONDS, Http
-from .io import call_function, sleep
+from .io import sleep
 from .watch import AsyncWatch
-
-Content = Union[str, bytes, bytearray, memoryview, IO[bytes], Iterable[bytes], AsyncIterable[bytes]]
 
 
 class AsyncFiles:
@@ -58,7 +56,7 @@ class AsyncFiles:
         Makes missing directories above it, unless `parents` is false.
         """
         query = {"path": path, "mode": _octal(mode), "parents": parents, "append": append, "user": user}
-        content = _body(data)
+        content = body_of("data", data)
         repeatable = not append
         target = await self._sandbox._at("files")
         # A big file may take long.
@@ -226,45 +224,3 @@ class AsyncFileStream:
 
 def _octal(mode: Optional[int]) -> Optional[str]:
     return None if mode is None else f"{require_count('mode', mode, 0):04o}"
-
-
-def _body(data: Any) -> Body:
-    if isinstance(data, (str, bytes, bytearray, memoryview)):
-        return bytes_of("data", data)
-    is_stream = hasattr(data, "read") or isinstance(data, (Iterable, AsyncIterable))
-    if not is_stream or isinstance(data, (Mapping, AbstractSet)):
-        raise _no_content(type(data).__name__)
-    if isinstance(data, (list, tuple)):
-        # Refused before the file is touched.
-        return b"".join(_piece(each) for each in data)
-    return _pieces(data)
-
-
-async def _pieces(data: Any) -> AsyncIterator[bytes]:
-    if hasattr(data, "read"):
-        while True:
-            piece = await call_function(data.read, PIECE_BYTES)
-            if not piece:
-                return
-            # A file that is open in text mode returns text.
-            yield bytes_of("data", piece)
-    elif isinstance(data, AsyncIterable):
-        async for piece in data:
-            yield _piece(piece)
-    else:
-        for piece in data:
-            yield _piece(piece)
-
-
-def _piece(piece: Any) -> bytes:
-    if isinstance(piece, str):
-        raise _no_content("an iterable of text")
-    return bytes_of("data", piece)
-
-
-def _no_content(seen: str) -> DormouseError:
-    return invalid_argument(
-        "data",
-        f"must be text, bytes, an open file or an iterable of bytes (saw {seen})",
-        hint="Give `json.dumps(data)` for JSON, and `open(path, 'rb')` for a file of this machine.",
-    )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import time
 from datetime import datetime
-from typing import Any, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .._arguments import Size, milliseconds
 from .._build_context import pack_context
@@ -17,6 +17,7 @@ from .._network import Network, network_body
 from .._paths import path_part
 from .._services import Service, ServiceLogLine, settings_body
 from .._template_builder import Ready, login_body, ready_body
+from .._unset import UNSET, Unset
 from .._values import Mounts, mounts_body
 from .follow import SSE, EventLines
 from .http import Http
@@ -65,7 +66,7 @@ class Services:
         max_replicas: Optional[int] = None,
         concurrency: Optional[int] = None,
         replica_idle: Optional[float] = None,
-        health: Optional[str] = None,
+        health: Union[str, None, Unset] = UNSET,
         health_interval: Optional[float] = None,
         health_timeout: Optional[float] = None,
         health_failures: Optional[int] = None,
@@ -80,10 +81,12 @@ class Services:
 
         `dir` is a directory to deploy. Its Dockerfile says how to build it; without one, its package.json,
         pyproject.toml, requirements.txt, main.py or index.html. With `background` the call returns when the deployment
-        has begun. A version that cannot serve raises `setup_failed`, and the version before keeps serving.
+        has begun. A version that cannot serve raises `setup_failed`, and the version before keeps serving. Settings
+        such as `max_replicas` and `health` take effect with the version; without them they stay as they are.
         """
         if dir is not None:
-            context = self._templates.upload(pack_context(dir))
+            with pack_context(dir) as archive:
+                context = self._templates.upload(archive)
             if dockerfile is None and image is None and template is None:
                 dockerfile = _read_dockerfile(dir)
         body = given(
@@ -142,7 +145,7 @@ class Services:
         max_replicas: Optional[int] = None,
         concurrency: Optional[int] = None,
         replica_idle: Optional[float] = None,
-        health: Optional[str] = None,
+        health: Union[str, None, Unset] = UNSET,
         health_interval: Optional[float] = None,
         health_timeout: Optional[float] = None,
         health_failures: Optional[int] = None,
@@ -150,7 +153,10 @@ class Services:
         checkpoint_every: Optional[float] = None,
         keep_versions: Optional[int] = None,
     ) -> Service:
-        """Changes how it is reached, scaled, checked and restarted. Makes no new version."""
+        """Changes how it is reached, scaled, checked and restarted. Makes no new version.
+
+        `health=None` ends the checks.
+        """
         body = settings_body(
             public=public,
             min_replicas=min_replicas,

@@ -14,6 +14,7 @@ from .._paths import path_part
 from .._network import Network, network_body
 from .._template_builder import Ready, TemplateBuilder, login_body, ready_body
 from .._values import Template, TemplateMaterials
+from .content import Content, body_of
 from .follow import SSE, EventLines
 from .http import Http
 from .io import call_handler, sleep
@@ -93,22 +94,28 @@ class Templates:
         """
         body = builder.request(name)
         if builder.needs_context:
-            body["context"] = self.upload(pack_context(context))
+            with pack_context(context) as archive:
+                body["context"] = self.upload(archive)
         self._http.json("POST", "/v1/templates", body=body)
         if on_log is not None:
             for line in self.log(name):
                 call_handler(on_log, line["text"])
         return self.wait(name, timeout=timeout)
 
-    def upload(self, archive: bytes) -> str:
-        """Sends a tar archive: the context of a build, or an image (`image="upload:ID"`). Returns its id."""
-        answer = self._http.json("POST", "/v1/uploads", content=archive, timeout=None)
+    def upload(self, archive: Content) -> str:
+        """Sends a tar archive: the context of a build, or an image (`image="upload:ID"`). Returns its id.
+
+        Streams an open file or an iterable: `upload(open("web.tar", "rb"))`.
+        """
+        content = body_of("archive", archive)
+        answer = self._http.json("POST", "/v1/uploads", content=content, timeout=None)
         upload_id: str = answer["id"]
         return upload_id
 
-    def debug(self, name: str) -> str:
+    def debug(self, name: str, *, sandbox_name: Optional[str] = None) -> str:
         """Creates a sandbox in the state before the step of a build that failed. Returns its id."""
-        answer = self._http.json("POST", f"/v1/templates/{path_part(name)}/debug", body={})
+        body = given(name=sandbox_name)
+        answer = self._http.json("POST", f"/v1/templates/{path_part(name)}/debug", body=body)
         sandbox_id: str = answer["id"]
         return sandbox_id
 
@@ -137,7 +144,7 @@ class Templates:
         return decode(TemplateMaterials, answer)
 
     def wait(self, name: str, *, timeout: Optional[float] = None, on_log: Any = None) -> Template:
-        """Waits until it is ready. A failed build raises `setup_failed` with the end of its log in `details`.
+        """Waits until it is ready. A failed build raises `setup_failed`, with `logTail` and `failedStep` in `details`.
 
         Raises `timed_out` after `timeout` seconds; the build continues.
         """
@@ -150,11 +157,14 @@ class Templates:
             if template.state == "ready":
                 return template
             if template.state == "failed":
+                hint = 'The end of its log is in `details["logTail"]`.'
+                if template.failed_step is not None:
+                    hint += " `templates.debug` starts a sandbox before the step."
                 raise error_of(
                     "setup_failed",
                     f"The template {name} could not be built: {template.error or ''}",
-                    hint='The end of its log is in `details["logTail"]`.',
-                    details={"logTail": template.log_tail},
+                    hint=hint,
+                    details={"logTail": template.log_tail, "failedStep": template.failed_step},
                 )
             if seconds > 0 and time.monotonic() > end:
                 raise timed_out(seconds)

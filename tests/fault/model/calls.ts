@@ -13,7 +13,7 @@ export type Outcome =
   /** The server was killed before it answered. */
   | { readonly kind: 'unknown' }
 
-export class Hang extends Error {}
+class Hang extends Error {}
 
 /** Calls the server as a client that may be cut off. Throws `Hang` when no answer comes. */
 export async function call(

@@ -27,6 +27,18 @@ class Jobs(unittest.TestCase):
         self.assertEqual([task.result.text for task in sorted(tasks, key=lambda each: each.index)], ["1", "4", "9"])
         self.client.jobs.delete(job.id)
 
+    def test_an_asynchronous_function_is_awaited(self):
+        async def later(item):
+            import asyncio
+
+            await asyncio.sleep(0.01)
+            return item + 1
+
+        job = self.client.jobs.create(later, [1], sandbox_per="worker")
+        self.client.jobs.wait(job.id)
+        self.assertEqual(self.client.jobs.task(job.id, 0).result.text, "2")
+        self.client.jobs.delete(job.id)
+
     def test_a_function_that_raises_is_a_failed_task(self):
         def fails(item):
             raise ValueError(item)

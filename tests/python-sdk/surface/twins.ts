@@ -168,6 +168,7 @@ export const CLASSES: Readonly<Record<string, Twin>> = {
   },
   Templates: {
     python: 'Templates',
+    onlyPython: { 'debug(sandbox_name)': '`name` of the second argument in TypeScript' },
     renamed: {
       'create(from)': 'from_',
       'create(registryAuth.username)': 'registry_auth',

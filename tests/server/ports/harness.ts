@@ -12,7 +12,7 @@ export async function serveInside(server: ServerProcess, port = 8000, body: obje
   return id
 }
 
-export async function startInside(server: ServerProcess, id: string, port: number): Promise<void> {
+async function startInside(server: ServerProcess, id: string, port: number): Promise<void> {
   const at = `/v1/sandboxes/${id}`
   await server.ok(`${at}/files?path=/root/inside.py`, { method: 'PUT', body: await readFile(program) })
   await server.ok(`${at}/processes`, {

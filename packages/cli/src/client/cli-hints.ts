@@ -30,6 +30,7 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
   [/ \(`sizeBytes` in the API\)/, ''],
   [/`force=true`/, '`--force`'],
   [/The end of its log is in `details\.logTail`/, 'Its log is above'],
+  [/ `templates\.debug` starts a sandbox before the step\./, ''],
 ]
 
 /** The hint of an error in the words of the command line. */

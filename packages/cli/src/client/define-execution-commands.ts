@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import { createOptions } from './create-flags.ts'
 import { bytesFlag, collectValues, durationFlag, pairsFlag } from './flags.ts'
-import { LANGUAGE_CHOICES, languageFlag } from './language.ts'
+import { languageOption } from './language.ts'
 import type { Define } from './program.ts'
 
 const context = () =>
@@ -9,10 +9,10 @@ const context = () =>
     '--context <name>',
     'the context to run in; it is made if it does not exist (default: default, or the one of the language)',
   )
+const python = () =>
+  new Option('--python <path>', 'the interpreter or virtual environment inside that a new context runs on')
 const language = (what: string, byDefault: string) =>
-  new Option('-l, --language <language>', `${what}: ${LANGUAGE_CHOICES} (default: ${byDefault})`).argParser(
-    languageFlag,
-  )
+  languageOption('-l, --language <language>', what, byDefault)
 const user = () => new Option('-u, --user <name>', 'the user inside the sandbox')
 const cwd = () => new Option('-w, --cwd <path>', 'the working directory')
 const env = () =>
@@ -68,6 +68,7 @@ function defineRunCommands(program: Command, define: Define): void {
       new Option('-f, --file <file>', 'a file with the code; - reads stdin'),
       language('the language of the code', 'that of the context'),
       context(),
+      python(),
       new Option('--timeout <time>', 'interrupt the code after this time').argParser(
         durationFlag('--timeout'),
       ),
@@ -83,6 +84,7 @@ function defineRunCommands(program: Command, define: Define): void {
       "run analysis 'df.describe()'",
       'run analysis -f load.py',
       "run web -l js 'await fetch(url)'",
+      "run web --context project --python /root/project/.venv 'import flask'",
       "run analysis 'df.plot()' --save plot.png",
       "run --new 'print(1 + 1)'",
       'run --new --memory 4g --network none -f load.py',
@@ -109,7 +111,7 @@ function defineRunCommands(program: Command, define: Define): void {
   define(program, {
     usage: 'repl <sandbox>',
     summary: 'open a prompt in a sandbox; Tab completes, Ctrl-C interrupts, Ctrl-D exits, variables stay',
-    options: [language('the language of the prompt', 'that of the context'), context()],
+    options: [language('the language of the prompt', 'that of the context'), context(), python()],
     load: async () => (await import('./commands/repl.ts')).repl,
   })
 }

@@ -1,6 +1,14 @@
 import { type Command, Option } from 'commander'
-import { bytesFlag, collectValues, durationFlag, numberFlag, pairsFlag, quietOption } from './flags.ts'
+import { createOptions } from './create-flags.ts'
+import { collectValues, durationFlag, numberFlag, quietOption } from './flags.ts'
+import { languageOption } from './language.ts'
 import type { Define } from './program.ts'
+
+/** Flags of `create` about the sandboxes of tasks. */
+const OF_TASKS = new Set([
+  ...['--env', '--metadata', '--volume', '--secret', '--network', '--allow', '--deny'],
+  ...['--memory', '--cpus', '--pids', '--disk', '--files'],
+])
 
 /** Commands about jobs: code or a command over many inputs. */
 export function defineJobCommands(program: Command, define: Define): void {
@@ -77,9 +85,8 @@ function runOptions(): Option[] {
       '--input <json>',
       'one input, any number of times; text that is no JSON is a string',
     ).argParser(collectValues),
-    new Option('--language <language>', 'the language of the code').choices([
-      ...['python', 'bash', 'javascript', 'typescript'],
-    ]),
+    languageOption('--language <language>', 'the language of the code'),
+    new Option('--context <name>', 'the context of the sandbox to run the code in'),
     new Option('--variable <name>', 'the variable that has the input (default: item)'),
     new Option('--template <name>', 'run tasks in new sandboxes of this template'),
     new Option('--snapshot <snapshot>', 'run tasks in new sandboxes from this snapshot'),
@@ -94,15 +101,12 @@ function runOptions(): Option[] {
     ),
     new Option('--backoff <time>', 'the pause before the first retry').argParser(durationFlag('--backoff')),
     new Option('--timeout <time>', 'how long one attempt may take').argParser(durationFlag('--timeout')),
-    new Option('--memory <size>', 'memory of each sandbox').argParser(bytesFlag('--memory')),
     new Option('--priority <number>', 'jobs with a higher one start their tasks first').argParser(
       numberFlag('--priority'),
     ),
-    new Option('-e, --env <name=value>', 'an environment variable of the sandboxes').argParser(
-      pairsFlag('--env'),
-    ),
-    new Option('-v, --volume <volume:path[:ro]>', 'mount a volume').argParser(collectValues),
+    ...createOptions().filter(({ long }) => OF_TASKS.has(long ?? '')),
     new Option('--name <name>', 'a label for the job'),
+    new Option('--idempotency-key <key>', 'a repeated command with the same key follows the first job'),
     new Option('-d, --detach', 'print the id and return at once'),
   ]
 }

@@ -75,7 +75,7 @@ function templateOptions(): Option[] {
     new Option('--target <stage>', 'the stage to build (default: the last)'),
     new Option(
       '--login <user>',
-      'log in to the registry; reads the password from DORMOUSE_REGISTRY_PASSWORD',
+      'log in to the registry; the password is in DORMOUSE_REGISTRY_PASSWORD, or is asked for',
     ),
     new Option('--start <command>', 'start this once; its processes run in every new sandbox'),
     ...readyOptions(),

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander'
 import { numberFlag, quietOption } from './flags.ts'
+import { languageOption } from './language.ts'
 import type { Define } from './program.ts'
 
 /** Commands about schedules. */
@@ -72,9 +73,7 @@ function actionOptions(): Option[] {
   return [
     new Option('--sandbox <sandbox>', 'the sandbox to run code in or to call'),
     new Option('--run <code>', 'run this code in the sandbox'),
-    new Option('--language <language>', 'the language of the code').choices([
-      ...['python', 'bash', 'javascript', 'typescript'],
-    ]),
+    languageOption('--language <language>', 'the language of the code'),
     new Option('--job <file>', 'start the job that this JSON file describes, as POST /v1/jobs takes it'),
     new Option('--port <port>', 'send a request to this port of the sandbox').argParser(numberFlag('--port')),
     new Option('--service <name>', 'send a request to this service'),

@@ -13,6 +13,7 @@ const NOT_OF_SERVICES = new Set([
     '--wake-on-data',
     '--at-memory-limit',
     '--checkpoint-every',
+    '--isolation',
     '--expires-after',
     '--expires-idle',
   ],
@@ -44,7 +45,7 @@ function defineDeploy(program: Command, define: Define): void {
       ),
       new Option(
         '--login <user>',
-        'log in to the registry; reads the password from DORMOUSE_REGISTRY_PASSWORD',
+        'log in to the registry; the password is in DORMOUSE_REGISTRY_PASSWORD, or is asked for',
       ),
       new Option('--build-arg <name=value>', 'a value for ARG of the Dockerfile').argParser(collectValues),
       new Option('--target <stage>', 'the stage of the Dockerfile to build (default: the last)'),

@@ -1,25 +1,30 @@
+import { Option } from 'commander'
 import type { Context, Sandbox } from 'dormouse'
 import { UsageError } from './cli-error.ts'
 
 export type Language = Context['language']
 
-const NAMES: Readonly<Record<string, Language>> = {
-  python: 'python',
-  py: 'python',
-  bash: 'bash',
-  sh: 'bash',
-  javascript: 'javascript',
-  js: 'javascript',
-  typescript: 'typescript',
-  ts: 'typescript',
-  r: 'r',
+/** What `--language` takes for each language. The last one is in help texts. */
+const NAMES: Readonly<Record<Language, readonly string[]>> = {
+  python: ['py', 'python'],
+  bash: ['sh', 'bash'],
+  javascript: ['javascript', 'js'],
+  typescript: ['typescript', 'ts'],
+  r: ['r'],
 }
 
-export const LANGUAGE_CHOICES = 'python, bash, js, ts or r'
+const SHOWN = Object.values(NAMES).map((names) => names.at(-1) ?? '')
+const LANGUAGE_CHOICES = `${SHOWN.slice(0, -1).join(', ')} or ${SHOWN.at(-1)}`
 
-export function languageFlag(text: string): Language {
-  const language = Object.hasOwn(NAMES, text.toLowerCase()) ? NAMES[text.toLowerCase()] : undefined
-  if (language !== undefined) return language
+export function languageOption(flags: string, description: string, byDefault = 'python'): Option {
+  return new Option(flags, `${description}: ${LANGUAGE_CHOICES} (default: ${byDefault})`).argParser(
+    readLanguage,
+  )
+}
+
+function readLanguage(text: string): Language {
+  const found = Object.entries(NAMES).find(([, names]) => names.includes(text.toLowerCase()))
+  if (found !== undefined) return found[0] as Language
   throw new UsageError(`--language has an invalid value "${text}"`, `Use ${LANGUAGE_CHOICES}.`)
 }
 

@@ -43,6 +43,17 @@ export interface ProgramOptions {
   readonly isJson?: boolean
 }
 
+/** The commands as help shows them. */
+const GROUPS: readonly (readonly [title: string, ...((program: Command, define: Define) => void)[]])[] = [
+  ['Sandboxes', defineLifecycleCommands],
+  ['Run things inside', defineExecutionCommands],
+  ['See what happens', defineReportCommands],
+  ['Jobs, schedules and webhooks', defineJobCommands, defineScheduleCommands, defineWebhookCommands],
+  ['Ports and services', definePortCommands, defineServiceCommands],
+  ['Templates, volumes, secrets and keys', defineResourceCommands],
+  ['Hosts of a cluster', defineNodeCommands],
+]
+
 /** All client commands. */
 export function createProgram(
   io: CommandIo,
@@ -82,16 +93,10 @@ export function createProgram(
       finished.exitCode = (await action(call, ...given)) ?? 0
     })
   }
-  defineLifecycleCommands(program, define)
-  defineExecutionCommands(program, define)
-  defineJobCommands(program, define)
-  defineScheduleCommands(program, define)
-  defineWebhookCommands(program, define)
-  definePortCommands(program, define)
-  defineServiceCommands(program, define)
-  defineResourceCommands(program, define)
-  defineNodeCommands(program, define)
-  defineReportCommands(program, define)
+  for (const [title, ...defineAll] of GROUPS) {
+    program.commandsGroup(title)
+    for (const defineSome of defineAll) defineSome(program, define)
+  }
   return program
 }
 

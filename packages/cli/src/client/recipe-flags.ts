@@ -5,6 +5,7 @@ import type { CreateTemplate } from 'dormouse'
 import { packContext } from 'dormouse'
 import type { Call } from './call.ts'
 import { UsageError } from './cli-error.ts'
+import { readHidden } from './read-hidden.ts'
 import { type ReadyFlags, readyOf } from './ready-flags.ts'
 
 export interface RecipeFlags extends ReadyFlags {
@@ -26,7 +27,7 @@ export async function recipeOf(call: Call, flags: RecipeFlags): Promise<Partial<
     ...(dockerfile !== undefined && (await dockerfileOf(call, dockerfile, flags.context))),
     ...(flags.buildArg !== undefined && { buildArgs: readArguments(flags.buildArg) }),
     ...(target !== undefined && { target }),
-    ...(flags.login !== undefined && { registryAuth: readLogin(call, flags.login) }),
+    ...(flags.login !== undefined && { registryAuth: await readLogin(call, flags.login) }),
     ...(start !== undefined && { start }),
     ...(ready !== undefined && { ready }),
   }
@@ -38,7 +39,9 @@ export async function imageOf(call: Call, image: string): Promise<string> {
   const found = await stat(image).catch(notAnImage(image))
   if (found.isDirectory()) await stat(join(image, 'oci-layout')).catch(notAnImage(image))
   const { client, signal } = call
-  const archive = found.isDirectory() ? await packContext(image) : createReadStream(image)
+  const archive = found.isDirectory()
+    ? await packContext(image, { followsLinks: true })
+    : createReadStream(image)
   const upload = client.templates.upload(archive, { signal })
   const { id } = await call.withProgress(`Uploading ${image}`, upload)
   return `upload:${id}`
@@ -90,8 +93,12 @@ export function readArguments(given: readonly string[]): Record<string, string> 
   )
 }
 
-export function readLogin({ io }: Call, username: string): { username: string; password: string } {
-  const password = io.env['DORMOUSE_REGISTRY_PASSWORD']
+export async function readLogin(
+  { io }: Call,
+  username: string,
+): Promise<{ username: string; password: string }> {
+  const given = io.env['DORMOUSE_REGISTRY_PASSWORD']
+  const password = given || (io.stdin.isTTY ? await readHidden(io, `Password of ${username}: `) : '')
   if (password) return { username, password }
-  throw new UsageError('--login needs the password in the variable DORMOUSE_REGISTRY_PASSWORD')
+  throw new UsageError('--login needs a password', 'Put it into the variable DORMOUSE_REGISTRY_PASSWORD.')
 }

@@ -57,14 +57,23 @@ function requireSubcommand(name: string, missing: readonly string[]): void {
   )
 }
 
-/** One line of help for each client command. */
+/** One line of help for each client command, in groups. */
 export function clientHelp(io: CommandIo): string {
-  return formatTable(clientCommands(io).map(({ usage, summary }) => [`  ./dormouse ${usage}`, summary]))
+  const commands = clientCommands(io)
+  const table = formatTable(commands.map(({ usage, summary }) => [`    ./dormouse ${usage}`, summary]))
+  let help = ''
+  for (const [index, line] of table.trimEnd().split('\n').entries()) {
+    const group = commands[index]?.group
+    if (group !== commands[index - 1]?.group) help += `${index === 0 ? '' : '\n'}  ${group}\n`
+    help += `${line}\n`
+  }
+  return help
 }
 
 /** The same for programs. */
-export function clientCommands(io: CommandIo): { usage: string; summary: string }[] {
+export function clientCommands(io: CommandIo): { group: string; usage: string; summary: string }[] {
   return createProgram(io).commands.map((command) => ({
+    group: command.helpGroup(),
     usage: `${command.name()} ${command.usage().replace(/^\[options\] ?/, '')}`.trimEnd(),
     summary: command.description(),
   }))

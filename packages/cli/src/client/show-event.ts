@@ -52,7 +52,7 @@ function plotOf(data: ResultData, env: CommandIo['env']): string | undefined {
 }
 
 /** The text of a result; without text, its types: `[image/png, 12 kB]`. */
-export function resultText(data: ResultData): string {
+function resultText(data: ResultData): string {
   const text = data['text/plain']
   const others = Object.entries(data).filter(([type]) => type.startsWith('image/'))
   const shown = others.map(([type, value]) => `[${type}, ${formatBytes(String(value).length * 0.75)}]`)

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { integerText, sandboxIdField, sandboxRefField, timestampField } from './fields.ts'
 
-export const SERVER_EVENT_TYPES = [
+const SERVER_EVENT_TYPES = [
   'gap',
   'sandbox.changed',
   'sandbox.deleted',

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { booleanTextOr, integerTextOr, textField, timestampField } from './fields.ts'
 
 const PATH_MAX_BYTES = 4096
-export const LIST_MAX_DEPTH = 64
+const LIST_MAX_DEPTH = 64
 /** A JSON response is built in memory. A listing in NDJSON has no bound. */
 export const LIST_MAX_ENTRIES = 10_000
 
@@ -17,7 +17,7 @@ export const userField = z
   .describe('A user inside the sandbox. Default: the default user of the sandbox.')
 
 /** Octal text, because the number 644 is not the mode 0644. */
-export const modeField = z
+const modeField = z
   .string()
   .regex(/^0?[0-7]{3,4}$/, 'must be octal digits, such as 0644')
   .transform((text) => Number.parseInt(text, 8))

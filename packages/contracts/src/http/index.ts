@@ -12,7 +12,6 @@ export {
 } from './contexts.ts'
 export { type ErrorAnswer, errorSchema } from './error.ts'
 export {
-  SERVER_EVENT_TYPES,
   type ServerEventAnswer,
   serverEventSchema,
   serverEventsQuery,
@@ -53,8 +52,6 @@ export {
 export {
   type CreateJobBody,
   createJobSchema,
-  JOB_INPUT_MAX_BYTES,
-  JOB_MAX_INPUTS,
   type JobAnswer,
   type JobEventAnswer,
   type JobPageAnswer,
@@ -78,12 +75,10 @@ export {
   createdKeySchema,
   createKeySchema,
   type KeyAnswer,
-  type KeyPageAnswer,
   keyPageSchema,
   keyParams,
   keySchema,
   listKeysQuery,
-  type ScopeName,
   type UpdateKeyBody,
   updateKeySchema,
 } from './keys.ts'
@@ -93,7 +88,6 @@ export {
   forkAnswerSchema,
   forkSchema,
   type HoldAnswer,
-  type HoldBody,
   holdAnswerSchema,
   holdSchema,
   type LedgerPageAnswer,
@@ -101,7 +95,6 @@ export {
   ledgerQuery,
   type PromoteBody,
   promoteSchema,
-  type RollbackBody,
   rollbackSchema,
   type SandboxMetricsAnswer,
   type StandbyBody,
@@ -118,15 +111,12 @@ export {
   type NetworkCountersAnswer,
   type NetworkMode,
   type NetworkReportAnswer,
-  type NetworkViewAnswer,
   networkReportSchema,
 } from './network.ts'
 export {
-  type CordonBody,
   cordonSchema,
   type DrainedAnswer,
   drainedSchema,
-  type MoveBody,
   type MovedAnswer,
   movedSchema,
   moveSchema,
@@ -137,7 +127,6 @@ export {
   nodesSchema,
 } from './nodes.ts'
 export {
-  ACTIVITY_MAX_SANDBOXES,
   type ActivityAnswer,
   activityQuery,
   activitySchema,
@@ -155,7 +144,6 @@ export {
   portListSchema,
   portParams,
   portSchema,
-  type SetPortBody,
   setPortSchema,
   tcpControlSchema,
   type WaitForPortBody,
@@ -190,7 +178,6 @@ export {
   type RunAnswer,
   type RunBody,
   type RunEventAnswer,
-  type RunInputBody,
   type RunOnceBody,
   type RunPageAnswer,
   type RunResultAnswer,
@@ -261,7 +248,6 @@ export {
   listServicesQuery,
   type RollbackServiceBody,
   rollbackServiceSchema,
-  SERVICE_LOG_LINES_MAX,
   type ServiceAnswer,
   type ServiceLogLineAnswer,
   type ServicePageAnswer,
@@ -277,7 +263,6 @@ export {
 } from './services.ts'
 export {
   type SessionAnswer,
-  type SignInBody,
   type SignInLinkAnswer,
   sessionSchema,
   signInLinkSchema,
@@ -310,12 +295,10 @@ export {
   type TemplateReady,
   type TemplateStep,
   templateReadySchema,
-  templateStepSchema,
 } from './template-recipe.ts'
 export {
   type CreateTemplateBody,
   createTemplateSchema,
-  type DebugTemplateBody,
   debugTemplateSchema,
   listTemplatesQuery,
   type TemplateAnswer,
@@ -348,7 +331,6 @@ export {
   cloneVolumeSchema,
   createVolumeSchema,
   listVolumesQuery,
-  type ShareVolumeBody,
   shareVolumeSchema,
   type UpdateVolumeBody,
   updateVolumeSchema,

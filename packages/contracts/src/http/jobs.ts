@@ -19,16 +19,16 @@ import { languageField, runResultSchema } from './runs.ts'
 import { createSandboxSchema } from './sandboxes.ts'
 
 /** Larger lists belong in a file or a volume, with the ranges of it as inputs. */
-export const JOB_MAX_INPUTS = 10_000
+const JOB_MAX_INPUTS = 10_000
 /** The server holds the inputs of a job in memory while it checks them. */
-export const JOB_INPUT_MAX_BYTES = 256 * 1024
-export const JOB_MAX_CONCURRENCY = 256
+const JOB_INPUT_MAX_BYTES = 256 * 1024
+const JOB_MAX_CONCURRENCY = 256
 const RETRIES_MAX = 20
 const BACKOFF_MAX_MS = 3_600_000
 const DEFAULT_TIMEOUT_MS = 600_000
 const KEY_MAX_CHARACTERS = 128
 
-export const jobIdField = z.string().regex(/^job-[2-9a-km-np-z]{16}$/, 'is not the id of a job')
+const jobIdField = z.string().regex(/^job-[2-9a-km-np-z]{16}$/, 'is not the id of a job')
 
 const contextField = z
   .string()
@@ -40,7 +40,7 @@ const inputField = z.unknown().refine((value) => JSON.stringify(value).length <=
 
 const { env, limits, volumes, network, secrets, metadata } = createSandboxSchema.shape
 
-export const retrySchema = z
+const retrySchema = z
   .strictObject({
     retries: z.int().min(0).max(RETRIES_MAX).default(0).describe('How often a task that failed runs again.'),
     backoffMs: z
@@ -69,7 +69,7 @@ export const createJobSchema = z
       .regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be a name of letters, digits and "_"')
       .default('item')
       .describe(
-        'The variable that has the input: a value in Python and JavaScript; in bash text, which is JSON unless the input is a string.',
+        'The variable that has the input: a value in Python and JavaScript; nested lists in R; in bash text, which is JSON unless the input is a string.',
       ),
     inputs: z
       .array(inputField)
@@ -207,7 +207,7 @@ export const jobSchema = z
 
 const taskState = z.enum(['queued', 'running', 'succeeded', 'failed', 'cancelled'])
 
-export const taskResultSchema = runResultSchema
+const taskResultSchema = runResultSchema
   .extend({
     text: z.string().optional().describe('The value of the last expression, as a notebook shows it.'),
     mainResult: z.int().optional().describe('Which of `results` is the value of the last expression.'),

@@ -119,9 +119,7 @@ export const keyParams = z.strictObject({
   id: z.string().regex(/^[2-9a-km-np-z]{12}$/, 'is not the id of a key'),
 })
 
-export type ScopeName = z.output<typeof scopeField>
 export type CreateKeyBody = z.input<typeof createKeySchema>
 export type UpdateKeyBody = z.input<typeof updateKeySchema>
 export type KeyAnswer = z.output<typeof keySchema>
 export type CreatedKeyAnswer = z.output<typeof createdKeySchema>
-export type KeyPageAnswer = z.output<typeof keyPageSchema>

@@ -109,7 +109,7 @@ export const deniedSchema = z
   })
 
 /** A name that the policy allows to look up, but that gave the sandbox no address. */
-export const failedLookupSchema = z
+const failedLookupSchema = z
   .strictObject({
     at: timestampField.describe('The last time.'),
     name: z.string(),
@@ -159,7 +159,6 @@ export const networkReportSchema = networkViewSchema
 
 export type NetworkBody = z.input<typeof networkSchema>
 export type NetworkMode = (typeof NETWORK_MODES)[number]
-export type NetworkViewAnswer = z.output<typeof networkViewSchema>
 export type NetworkCountersAnswer = z.output<typeof networkCountersSchema>
 export type DeniedAnswer = z.output<typeof deniedSchema>
 export type FailedLookupAnswer = z.output<typeof failedLookupSchema>

@@ -84,7 +84,5 @@ export const drainedSchema = z
 
 export type NodeAnswer = z.output<typeof nodeSchema>
 export type NodesAnswer = z.output<typeof nodesSchema>
-export type CordonBody = z.input<typeof cordonSchema>
-export type MoveBody = z.input<typeof moveSchema>
 export type MovedAnswer = z.output<typeof movedSchema>
 export type DrainedAnswer = z.output<typeof drainedSchema>

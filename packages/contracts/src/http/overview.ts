@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { sandboxIdField, timestampField } from './fields.ts'
 
 /** The largest number of sandboxes in one request. */
-export const ACTIVITY_MAX_SANDBOXES = 100
+const ACTIVITY_MAX_SANDBOXES = 100
 
 export const overviewSchema = z
   .strictObject({

@@ -14,7 +14,7 @@ export const portParams = z.strictObject({
   port: integerText({ min: 1, max: PORT_MAX }).describe('A TCP port inside the sandbox.'),
 })
 
-export const portAccessField = z
+const portAccessField = z
   .enum(['private', 'public'])
   .describe(
     '`private`: needs a key or a link. `public`: anyone who knows the address has access, and wakes the sandbox.',
@@ -92,7 +92,6 @@ export const tcpControlSchema = z.strictObject({ type: z.literal('end') })
 export type PortAccess = z.output<typeof portAccessField>
 export type PortAnswer = z.output<typeof portSchema>
 export type PortListAnswer = z.output<typeof portListSchema>
-export type SetPortBody = z.input<typeof setPortSchema>
 export type CreatePortLinkBody = z.input<typeof createLinkSchema>
 export type PortLinkAnswer = z.output<typeof linkSchema>
 export type WaitForPortBody = z.input<typeof waitForPortSchema>

@@ -247,7 +247,6 @@ export const runInputSchema = z
   })
   .meta({ id: 'InputAnswer', examples: [{ seq: 3, text: 'Ada' }] })
 
-export type RunInputBody = z.input<typeof runInputSchema>
 export type RunBody = z.input<typeof runSchema>
 export type RunOnceBody = z.input<typeof runOnceSchema>
 export type RunResultAnswer = z.output<typeof runResultSchema>

@@ -20,10 +20,10 @@ const HOUR_MS = 3600 * 1000
 const REPLICAS_MAX = 100
 const CONCURRENCY_MAX = 100_000
 const SEARCH_MAX_BYTES = 1000
-export const SERVICE_LOG_LINES_MAX = 10_000
+const SERVICE_LOG_LINES_MAX = 10_000
 
 const ID = /^sv-[2-9a-km-np-z]{16}$/
-export const serviceIdField = z.string().regex(ID, 'is not the id of a service')
+const serviceIdField = z.string().regex(ID, 'is not the id of a service')
 /** Routes accept the id of a service or the name that its owner gave it. */
 export const serviceRefField = z
   .union([serviceIdField, nameField], { error: 'is neither the id nor the name of a service' })
@@ -78,10 +78,14 @@ const healthSchema = z
   })
   .meta({ id: 'ServiceHealth', examples: [{ path: '/healthz', intervalMs: 10_000 }] })
 
+const healthField = healthSchema
+  .nullable()
+  .describe('`null`: the program is not checked. Absent fields stay unchanged.')
+
 const restartField = z
   .enum(['always', 'never'])
   .describe(
-    'Whether the program starts again when it ends. It waits between two starts, one second at first and at most a minute.',
+    'Whether the program starts again when it ends. It waits between two starts, one second at first and at most a minute. At first `always`.',
   )
 
 const { env, secrets, volumes, limits } = createSandboxSchema.shape
@@ -109,8 +113,8 @@ export const deployServiceSchema = z
       .exactOptional()
       .describe('Whether requests need no key. Default: as before, at first `false`.'),
     replicas: replicasSchema.exactOptional().describe('Default: as before.'),
-    health: healthSchema.exactOptional(),
-    restart: restartField.default('always'),
+    health: healthField.exactOptional(),
+    restart: restartField.exactOptional(),
     checkpointEveryMs: checkpointEveryField.exactOptional(),
     keepVersions: z
       .int()
@@ -136,7 +140,7 @@ export const updateServiceSchema = z
   .strictObject({
     public: z.boolean().exactOptional(),
     replicas: replicasSchema.exactOptional().describe('Absent fields stay unchanged.'),
-    health: healthSchema.exactOptional(),
+    health: healthField.exactOptional(),
     restart: restartField.exactOptional(),
     checkpointEveryMs: checkpointEveryField.exactOptional(),
     keepVersions: z.int().min(1).max(100).exactOptional(),
@@ -151,7 +155,7 @@ export const rollbackServiceSchema = z
   .prefault({})
   .meta({ id: 'RollbackService', examples: [{ version: 2 }] })
 
-export const serviceVersionSchema = z
+const serviceVersionSchema = z
   .strictObject({
     version: z.int(),
     state: z

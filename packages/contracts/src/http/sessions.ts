@@ -59,6 +59,5 @@ export const signInLinkSchema = z
     ],
   })
 
-export type SignInBody = z.input<typeof signInSchema>
 export type SessionAnswer = z.output<typeof sessionSchema>
 export type SignInLinkAnswer = z.output<typeof signInLinkSchema>

@@ -7,14 +7,14 @@ const DOCKERFILE_MAX_BYTES = 256 * 1024
 const PATH_MAX_BYTES = 4096
 const SOURCES_MAX = 100
 /** Generous for a server that loads a model. */
-export const READY_TIMEOUT_MAX_MS = 3_600_000
+const READY_TIMEOUT_MAX_MS = 3_600_000
 
 const uploadIdField = z.string().regex(/^up-[2-9a-km-np-z]{16}$/, 'is not the id of an upload')
 const path = textField({ maxBytes: PATH_MAX_BYTES, minLength: 1 })
 const userField = textField({ maxBytes: 100, minLength: 1 })
 
 /** What a build does after its base, in the words of a Dockerfile. */
-export const templateStepSchema = z
+const templateStepSchema = z
   .union([
     z.strictObject({
       run: textField({ maxBytes: COMMAND_MAX_BYTES, minLength: 1 }).describe('For `/bin/sh -c`.'),

@@ -162,7 +162,6 @@ export const templateLogLineSchema = z
   .strictObject({ seq: z.int(), at: timestampField, text: z.string() })
   .meta({ id: 'TemplateLogLineAnswer' })
 
-export type DebugTemplateBody = z.input<typeof debugTemplateSchema>
 export type UploadAnswer = z.output<typeof uploadSchema>
 export type TemplateLogLineAnswer = z.output<typeof templateLogLineSchema>
 export type CreateTemplateBody = z.input<typeof createTemplateSchema>

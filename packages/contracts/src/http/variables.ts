@@ -13,7 +13,7 @@ export const variableNameField = textField({ maxBytes: NAME_MAX_BYTES, minLength
   'The name of a variable.',
 )
 
-export const variableSchema = z
+const variableSchema = z
   .strictObject({
     name: z.string(),
     type: z.string(),

@@ -100,7 +100,6 @@ export const volumeShareParams = volumeParams.extend({
 
 export type CreateVolumeBody = z.input<typeof createVolumeSchema>
 export type CloneVolumeBody = z.input<typeof cloneVolumeSchema>
-export type ShareVolumeBody = z.input<typeof shareVolumeSchema>
 export type UpdateVolumeBody = z.input<typeof updateVolumeSchema>
 export type VolumeAnswer = z.output<typeof volumeSchema>
 export type VolumePageAnswer = z.output<typeof volumePageSchema>

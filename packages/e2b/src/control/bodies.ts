@@ -6,7 +6,7 @@ const TIMEOUT_MAX_S = 366 * 24 * 3600
 const METADATA_MAX_ENTRIES = 64
 const TEXT_MAX = 4096
 
-export const timeoutField = z.int().min(0).max(TIMEOUT_MAX_S)
+const timeoutField = z.int().min(0).max(TIMEOUT_MAX_S)
 
 const networkBody = z.object({
   allowPublicTraffic: z.boolean().nullish(),

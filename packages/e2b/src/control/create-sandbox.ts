@@ -61,7 +61,7 @@ export async function createSandbox(
   }
   const { sandbox } = await create().catch((error: unknown) => {
     if (!hasErrorCode(error, 'template_not_found')) throw error
-    // Somebody has deleted the template since it was last used.
+    // The template was deleted since it was last used.
     if (!ownTemplate.isOwn(body.templateID.split(':')[0] ?? ''))
       throw new ApiError(404, `template '${body.templateID}' not found`)
     ownTemplate.forget(caller)

@@ -4,7 +4,7 @@ import type { SandboxRecord } from '../sandbox/record.ts'
 import { stateOf } from '../sandbox/state.ts'
 
 const MIB = 1024 * 1024
-export const CLIENT_ID = 'dormouse'
+const CLIENT_ID = 'dormouse'
 
 /** What create, connect and fork answer. */
 export function connectionView(record: SandboxRecord, domain: string | undefined): object {

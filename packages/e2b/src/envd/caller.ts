@@ -13,7 +13,7 @@ export function sandboxOf({ values }: HandlerContext): BackendSandbox {
 }
 
 /** The user name of Basic authentication. Undefined: the default user of the sandbox. */
-export function userIn(authorization: string | null | undefined): string | undefined {
+function userIn(authorization: string | null | undefined): string | undefined {
   const [, encoded] = /^Basic +(\S+)$/i.exec(authorization ?? '') ?? []
   if (encoded === undefined) return undefined
   const name = Buffer.from(encoded, 'base64').toString().split(':')[0]
@@ -54,7 +54,7 @@ const CODES: Record<string, Code> = {
 }
 
 /** Errors of our services in the codes of Connect. */
-export function toConnectError(error: unknown): ConnectError {
+function toConnectError(error: unknown): ConnectError {
   if (error instanceof ConnectError) return error
   if (error instanceof DormouseError)
     return new ConnectError(error.message, CODES[error.code] ?? Code.Internal)

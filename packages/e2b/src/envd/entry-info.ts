@@ -40,7 +40,7 @@ function describe(
 /** Metadata of files are extended attributes with this prefix. */
 export const METADATA_PREFIX = 'e2b.'
 
-export function metadataIn({ attributes = {} }: FileStat): Record<string, string> {
+function metadataIn({ attributes = {} }: FileStat): Record<string, string> {
   const own = Object.entries(attributes).filter(([name]) => name.startsWith(METADATA_PREFIX))
   return Object.fromEntries(own.map(([name, value]) => [name.slice(METADATA_PREFIX.length), value]))
 }

@@ -22,10 +22,15 @@ export interface EnvironmentCode {
 /** Code that sets variables of the environment for one run, and code that restores what they were before. */
 export function environmentCode(language: Language, variables: Variables): EnvironmentCode | undefined {
   if (Object.keys(variables).length === 0) return undefined
-  if (language === 'python') return inPython(variables)
-  if (language === 'bash') return inBash(variables)
-  if (language === 'r') return inR(variables)
-  return inJavaScript(variables)
+  return CODE[language](variables)
+}
+
+const CODE: Readonly<Record<Language, (variables: Variables) => EnvironmentCode>> = {
+  python: inPython,
+  bash: inBash,
+  javascript: inJavaScript,
+  typescript: inJavaScript,
+  r: inR,
 }
 
 function inPython(variables: Variables): EnvironmentCode {

@@ -5,7 +5,7 @@ import type { BackendTemplates, Caller } from '../backend.ts'
 import { ApiError } from '../http/api-error.ts'
 
 /** The template that E2B's own names stand for. It is built on the default template and belongs to the key. */
-export const E2B_TEMPLATE = 'e2b'
+const E2B_TEMPLATE = 'e2b'
 
 /** Names of E2B's own templates. */
 const OWN_NAMES = new Set(['base', 'code-interpreter-v1', 'code-interpreter'])

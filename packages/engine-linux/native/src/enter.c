@@ -5,7 +5,8 @@
  * engine can start CRIU and load its libraries before there is a burrow. When this constructor runs, the dynamic loader
  * has already opened every library from the host's files. The process enters the mount namespace only after that, so
  * nothing that the sandbox can write (/etc/ld.so.preload, libraries, caches) is ever loaded into a process with the
- * host's privileges. When main() has succeeded, it writes to the same fd.
+ * host's privileges. When main() has succeeded, it writes `0` to the same fd; a restore writes `r` before, when all is
+ * in place and the processes are about to continue.
  * DORMOUSE_ENTER_CGROUPS names cgroup directories to join first. DORMOUSE_ENTER_FILTER names the seccomp program for a
  * restoring CRIU. `host` keeps the host's user namespace, which saving needs: reading seccomp filters takes
  * CAP_SYS_ADMIN there. `burrow` enters the burrow's user namespace and gives up every privilege over the host.
@@ -31,6 +32,7 @@
 #include "confine.h"
 #include "cut-off.h"
 #include "join-cgroup.h"
+#include "tell-restored.h"
 #include "unrepair.h"
 
 #define FAILED 125
@@ -103,7 +105,21 @@ static void become_burrow_root(void)
 }
 
 static pid_t entered;
-static bool is_saving;
+static bool is_saving, has_told;
+
+static void tell_engine(const char *message)
+{
+    ssize_t ignored = write(TARGET_FD, message, 1);
+    (void)ignored;
+}
+
+void tell_restored(void)
+{
+    if (has_told || is_saving || getpid() != entered)
+        return;
+    has_told = true;
+    tell_engine("r");
+}
 
 /*
  * The engine continues at once, while the kernel still frees our memory. Tasks that CRIU is restoring may also leave
@@ -115,8 +131,7 @@ static void tell_success(int status, void *unused)
     if (status == 0 && getpid() == entered) {
         if (is_saving)
             end_repair();
-        ssize_t ignored = write(TARGET_FD, "0", 1);
-        (void)ignored;
+        tell_engine("0");
     }
 }
 

@@ -1,10 +1,12 @@
 /*
  * dormouse-init: makes a burrow and becomes its PID 1.
  *
- * dormouse-init CGROUP...
+ * dormouse-init FILTERS UID_BASE UID_COUNT CGROUP...
  *
  * The engine starts it as real root, in a session of its own, with the configuration on stdin, a status pipe as fd 3
- * and a ready pipe as fd 4. Only dormouse-init writes to the status pipe: `pid <host pid> <start time>`, or `error
+ * and a ready pipe as fd 4. Until the configuration comes, it makes what no configuration changes: the namespaces, the
+ * network, /proc and /sys. FILTERS is the directory of the seccomp programs, and the numbers say which ids of the host
+ * the burrow gets. Only dormouse-init writes to the status pipe: `pid <host pid> <start time>`, or `error
  * <why>`. The agent gets only the ready pipe and writes `1` to it when it listens. The engine accepts nothing else from
  * that pipe, and treats its end as a failure. The process that the engine started exits early; the burrow's PID 1 keeps
  * running, also without the engine.
@@ -16,17 +18,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "ceilings.h"
 #include "config.h"
+#include "hand-over.h"
 #include "join-cgroup.h"
 #include "mounts.h"
 #include "namespaces.h"
 #include "privileges.h"
 #include "report.h"
+#include "stage.h"
 #include "supervise.h"
 
 #define STATUS_FD 3
@@ -38,11 +43,28 @@
  */
 #define OWNER_BASE 0x70000000u
 
+/* The arguments before the cgroups. */
+enum { FILTERS = 1, UID_BASE, UID_COUNT, CGROUPS };
+
+struct ids {
+    uint32_t base, count;
+};
+
 static void join_cgroups(int count, char **directories)
 {
     for (int i = 0; i < count; i++)
         if (!join_cgroup(directories[i]))
             fail("join %s", directories[i]);
+}
+
+static uint32_t id_argument(const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long value = strtoul(text, &end, 10);
+    if (errno || end == text || *end || value == 0 || value > UINT32_MAX)
+        refuse("%s is not an id", text);
+    return (uint32_t)value;
 }
 
 /* The start time distinguishes this process from a later one with the same pid. */
@@ -64,26 +86,51 @@ static unsigned long long start_time(pid_t pid)
 }
 
 /* Writes it to a file, for servers that start later, and to the engine. */
-static void record_pid(const struct config *config, pid_t pid)
+static void record_pid(const struct config *config, pid_t pid, unsigned long long started)
 {
     char line[64];
-    int length = snprintf(line, sizeof(line), "%d %llu\n", pid, start_time(pid));
+    int length = snprintf(line, sizeof(line), "%d %llu\n", pid, started);
     int fd = CHECK(open(config->pid_file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), "create pid file");
     CHECK(write(fd, line, (size_t)length), "write pid file");
     close(fd);
     report("pid %.*s", length - 1, line);
 }
 
-static noreturn void run_inside(const struct config *config, const struct filters *filters, int mapped, int end_fd)
+/* PID 1, which keeps no descriptor that leads out of the burrow but these. */
+static noreturn void run_inside(int socket, const struct filters *filters)
 {
+    const int link = READY_FD + 1;
     char go;
-    if (read(mapped, &go, 1) != 1)
+    if (socket != link)
+        CHECK(dup2(socket, link), "socket");
+    CHECK(close_range(link + 1, ~0U, 0), "close files");
+    if (read(link, &go, 1) != 1)
         _exit(1); /* The outer process failed and has reported why. */
-    close(mapped);
     become_inner_root();
-    CHECK(sethostname(config->hostname, strlen(config->hostname)), "hostname");
-    mount_inner(config);
-    supervise(config, filters, (struct outside){.end_fd = end_fd, .ready_fd = READY_FD});
+    const struct inner inner = prepare_inner();
+    const struct order order = take_over(link);
+    const struct config config = config_parse(order.text, order.length);
+    CHECK(setns(order.mounts, CLONE_NEWNS), "enter the mount namespace");
+    close(order.mounts);
+    close(link);
+    CHECK(sethostname(config.hostname, strlen(config.hostname)), "hostname");
+    mount_inner(&config, &inner);
+    supervise(&config, filters, (struct outside){.end_fd = order.end_fd, .ready_fd = READY_FD});
+}
+
+/* Returns the child that becomes PID 1. It waits at the other end of `socket`. */
+static pid_t start_first(int *socket, const struct filters *filters)
+{
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), "socket pair");
+    pid_t child = fork_into(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
+                                CLONE_NEWCGROUP,
+                            OWNER_BASE + (uid_t)getpid());
+    if (child == 0)
+        run_inside(ends[1], filters);
+    close(ends[1]);
+    *socket = ends[0];
+    return child;
 }
 
 /*
@@ -121,32 +168,37 @@ int main(int argc, char **argv)
         return 2;
     CHECK(fcntl(READY_FD, F_SETFD, FD_CLOEXEC), "ready pipe");
     signal(SIGPIPE, SIG_IGN);
-    /*
-     * Joins before it reads the configuration: joining can take tens of milliseconds, and the engine may have started
-     * this process ahead of need.
-     */
-    join_cgroups(argc - 1, argv + 1);
+    if (argc < CGROUPS)
+        refuse("usage: dormouse-init FILTERS UID_BASE UID_COUNT CGROUP...");
+    /* Can take tens of milliseconds, another reason to start this process ahead of need. */
+    join_cgroups(argc - CGROUPS, argv + CGROUPS);
+    const struct ids ids = {.base = id_argument(argv[UID_BASE]), .count = id_argument(argv[UID_COUNT])};
+    const struct filters *filters = filters_read(argv[FILTERS]);
     hide_paths(argc, argv);
-    struct config config = config_read(STDIN_FILENO);
     umask(022);
-    struct filters *filters = filters_read(config.filters);
-    int end_fd = CHECK(open(config.end_file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), "create end file");
     unprotect();
     raise_ceilings();
-    mount_outer(&config);
+    struct stage stage = make_stage(ids.base);
+    int socket;
+    pid_t child = start_first(&socket, filters);
+    leave_stage(&stage, child);
+    map_ids(child, ids.base, ids.count);
+    CHECK(write(socket, "1", 1), "start the child");
+    unsigned long long started = start_time(child);
 
-    int mapped[2];
-    CHECK(pipe2(mapped, O_CLOEXEC), "pipe");
-    pid_t child = fork_into(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
-                                CLONE_NEWCGROUP,
-                            OWNER_BASE + (uid_t)getpid());
-    if (child == 0) {
-        close(mapped[1]);
-        run_inside(&config, filters, mapped[0], end_fd);
-    }
-    close(mapped[0]);
-    map_ids(child, config.uid_base, config.uid_count);
-    record_pid(&config, child);
-    CHECK(write(mapped[1], "1", 1), "start the child");
+    struct order order;
+    order.text = config_read(STDIN_FILENO, socket, &order.length);
+    const struct config config = config_parse(order.text, order.length);
+    order.end_fd = CHECK(open(config.end_file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), "create end file");
+    record_pid(&config, child, started);
+    order.mounts = mount_outer(&config, &stage, ids.base);
+    hand_over(socket, &order);
+    /*
+     * Until PID 1 has left its copy of the stage: whoever leaves a mount namespace last waits for the kernel to remove
+     * it.
+     */
+    char end;
+    while (read(socket, &end, 1) == -1 && errno == EINTR)
+        ;
     return 0;
 }

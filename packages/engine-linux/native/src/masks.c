@@ -1,6 +1,7 @@
 #include "masks.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -77,13 +78,16 @@ void write_sysctls(void)
     bound_tcp_buffers("proc/sys/net/ipv4/tcp_wmem", "proc/sys/net/core/wmem_max");
 }
 
-void set_last_pid(int64_t last_pid)
+int open_last_pid(void)
 {
-    char text[32];
-    if (last_pid == 0)
-        return;
-    snprintf(text, sizeof(text), "%lld", (long long)last_pid);
-    write_file("proc/sys/kernel/ns_last_pid", text);
+    return CHECK(open("proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC), "open last pid");
+}
+
+void set_last_pid(int fd, int64_t last_pid)
+{
+    if (last_pid != 0 && dprintf(fd, "%lld", (long long)last_pid) < 0)
+        fail("set last pid");
+    close(fd);
 }
 
 void mask_paths(void)

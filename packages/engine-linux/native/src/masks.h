@@ -4,6 +4,8 @@
 
 /* These act on the current directory: the future root of the burrow, with /proc, /sys and /dev mounted. */
 void write_sysctls(void);
-/* The next process gets the pid after this one. A restore needs the pids of its tree to be free. */
-void set_last_pid(int64_t last_pid);
+/* For set_last_pid. The masks close the file. */
+int open_last_pid(void);
 void mask_paths(void);
+/* The next process gets the pid after this one; 0 changes nothing. A restore needs the pids of its tree to be free. */
+void set_last_pid(int fd, int64_t last_pid);

@@ -46,26 +46,33 @@ static bool set_options(int context, char *options)
     return true;
 }
 
-void mount_overlay(const char *target, const char *options)
+int new_overlay(const char *options)
 {
-    int context = fsopen("overlay", FSOPEN_CLOEXEC);
+    int context = fsopen("overlay", FSOPEN_CLOEXEC), overlay = -1;
+    if (context == -1)
+        return -1;
     char *copy = strdup(options);
     if (!copy)
         fail("overlay");
     /* A backslash escapes a separator; only mount(2) understands that. */
-    bool is_set = context != -1 && !strchr(options, '\\') && set_option(context, "source", "overlay") &&
-                  set_options(context, copy);
-    free(copy);
-    if (is_set) {
+    if (!strchr(options, '\\') && set_option(context, "source", "overlay") && set_options(context, copy)) {
         CHECK(fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0), "mount overlay");
-        int tree = CHECK(fsmount(context, FSMOUNT_CLOEXEC, MOUNT_ATTR_NODEV), "mount overlay");
-        CHECK(move_mount(tree, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH), "mount overlay");
-        close(tree);
-    } else {
-        if (strlen(options) > OPTIONS_MAX_BYTES)
-            refuse("mount overlay: more file layers than this kernel can mount");
-        CHECK(mount("overlay", target, "overlay", MS_NODEV, options), "mount overlay");
+        overlay = CHECK(fsmount(context, FSMOUNT_CLOEXEC, MOUNT_ATTR_NODEV), "mount overlay");
     }
-    if (context != -1)
-        close(context);
+    free(copy);
+    close(context);
+    return overlay;
+}
+
+void mount_overlay(const char *target, const char *options)
+{
+    int overlay = new_overlay(options);
+    if (overlay != -1) {
+        CHECK(move_mount(overlay, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH), "mount overlay");
+        close(overlay);
+        return;
+    }
+    if (strlen(options) > OPTIONS_MAX_BYTES)
+        refuse("mount overlay: more file layers than this kernel can mount");
+    CHECK(mount("overlay", target, "overlay", MS_NODEV, options), "mount overlay");
 }

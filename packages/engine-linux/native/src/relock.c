@@ -24,6 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tell-restored.h"
+
 /* More descriptors than a whole burrow can have; untouched pages cost nothing. */
 #define LOCKS_MAX 65536
 /* Farther below the stack pointer than the red zone: the 128 bytes there that a function may use. */
@@ -174,8 +176,8 @@ static bool has_locks(pid_t pid)
 }
 
 /*
- * Once all memory is restored, CRIU stops every thread and continues it with this request until it reaches its own
- * code.
+ * Once all memory is restored, CRIU stops every thread with PTRACE_SEIZE, and continues it with PTRACE_CONT until it
+ * reaches its own code.
  */
 __attribute__((visibility("default"))) long ptrace(enum __ptrace_request request, ...)
 {
@@ -184,6 +186,8 @@ __attribute__((visibility("default"))) long ptrace(enum __ptrace_request request
     pid_t pid = va_arg(list, pid_t);
     uintptr_t address = va_arg(list, uintptr_t), data = va_arg(list, uintptr_t);
     va_end(list);
+    if (request == PTRACE_SEIZE)
+        tell_restored();
     if (request == PTRACE_CONT && has_locks(pid) && !relock(pid)) {
         dprintf(STDERR_FILENO, "Error (relock): locks of task %d are lost: %s\n", pid, strerror(errno));
         errno = ENOLCK;

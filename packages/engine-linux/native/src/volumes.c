@@ -59,31 +59,56 @@ static int enter_path(int root, const char *path, uint32_t owner)
     return at;
 }
 
-static void mount_volume(int root, int volumes, const char *volume, uint32_t owner)
+struct volume {
+    bool is_read_only;
+    char name[64];
+    const char *path;
+};
+
+static struct volume parse_volume(const char *text)
 {
-    char mode[3], name[64];
+    struct volume volume;
+    char mode[3];
     int length = 0;
-    if (sscanf(volume, "%2[rwo] %63[a-z0-9-] %n", mode, name, &length) != 2 || length == 0 || volume[length] != '/')
+    if (sscanf(text, "%2[rwo] %63[a-z0-9-] %n", mode, volume.name, &length) != 2 || length == 0 || text[length] != '/')
         refuse("config: volume is not valid");
-    const char *path = volume + length;
-    bool read_only = !strcmp(mode, "ro");
-    int tree = CHECK(open_tree(volumes, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW), "open %s", name);
-    /* Not noexec: a volume may contain programs. */
-    struct mount_attr attributes = {
-        .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (read_only ? MOUNT_ATTR_RDONLY : 0),
-    };
-    CHECK(mount_setattr(tree, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)), "attributes of %s", name);
-    attach(tree, enter_path(root, path, owner), path);
+    volume.path = text + length;
+    volume.is_read_only = !strcmp(mode, "ro");
+    return volume;
 }
 
-void mount_volumes(int root, const struct config *config)
+static int open_volume(int volumes, const struct volume *volume)
 {
+    const unsigned int flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW;
+    int tree = CHECK(open_tree(volumes, volume->name, flags), "open %s", volume->name);
+    /* Not noexec: a volume may contain programs. */
+    struct mount_attr attributes = {
+        .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (volume->is_read_only ? MOUNT_ATTR_RDONLY : 0),
+    };
+    CHECK(mount_setattr(tree, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)), "attributes of %s", volume->name);
+    return tree;
+}
+
+struct volume_trees open_volumes(const struct config *config)
+{
+    struct volume_trees opened = {0};
     if (config->volume_count == 0)
-        return;
+        return opened;
     if (!config->volumes)
         refuse("config is incomplete");
     int volumes = CHECK(open(config->volumes, O_PATH | O_DIRECTORY | O_CLOEXEC), "open volumes");
-    for (size_t i = 0; i < config->volume_count; i++)
-        mount_volume(root, volumes, config->volume[i], config->uid_base);
+    for (size_t i = 0; i < config->volume_count; i++) {
+        const struct volume volume = parse_volume(config->volume[i]);
+        opened.trees[i] = open_volume(volumes, &volume);
+    }
     close(volumes);
+    return opened;
+}
+
+void attach_volumes(int root, const struct config *config, const struct volume_trees *volumes, uint32_t owner)
+{
+    for (size_t i = 0; i < config->volume_count; i++) {
+        const struct volume volume = parse_volume(config->volume[i]);
+        attach(volumes->trees[i], enter_path(root, volume.path, owner), volume.path);
+    }
 }

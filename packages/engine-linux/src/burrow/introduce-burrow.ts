@@ -14,15 +14,18 @@ export interface Introduction {
   readonly env?: Readonly<Record<string, string>> | undefined
 }
 
-/**
- * The second half of a restore: tells the agent who it is now and publishes the burrow's record. On failure the caller
- * removes the burrow.
- */
-export async function introduceBurrow(
+/** An agent that is being told who it is. */
+export interface Introducing {
+  readonly burrow: LinuxBurrow
+  readonly introduced: Promise<void>
+}
+
+/** Connects to the agent and sends the introduction, which the agent reads as soon as it runs. */
+export function beginIntroduction(
   host: BurrowHost,
   launched: LaunchedBurrow,
   { sandboxId, reason, reseed, user, env }: Introduction,
-): Promise<LinuxBurrow> {
+): Introducing {
   const burrow = new LinuxBurrow(host, launched)
   const introduced = burrow.guest.wake({
     sandboxId,
@@ -31,6 +34,22 @@ export async function introduceBurrow(
     ...(user && { user }),
     ...(env && { env }),
   })
+  // `publish` awaits it, unless the restore fails first.
+  introduced.catch(() => {})
+  return { burrow, introduced }
+}
+
+/**
+ * The second half of a restore: tells the agent who it is now, unless `begun` does already, and publishes the burrow's
+ * record. On failure the caller removes the burrow.
+ */
+export async function introduceBurrow(
+  host: BurrowHost,
+  launched: LaunchedBurrow,
+  introduction: Introduction,
+  begun?: Introducing,
+): Promise<LinuxBurrow> {
+  const { burrow, introduced } = begun ?? beginIntroduction(host, launched, introduction)
   await burrow.publish(introduced)
   recordTouchedSoon(burrow)
   return burrow

@@ -5,7 +5,6 @@ import type { BurrowLimits, LayerId, SandboxId, SnapshotId } from '@dormouse/con
 import type { Gate, ProgramSettings } from '@dormouse/engine'
 import type { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { BurrowPaths } from '../host/layout.ts'
-import { nativeBuildDir } from '../native-programs.ts'
 import type { BurrowEnds } from '../network/burrow-ends.ts'
 import type { FirstProcess } from '../process/first-process.ts'
 import type { Template } from '../template/template-store.ts'
@@ -84,7 +83,7 @@ export async function launchBurrow(
         throw explainMountFailure(error)
       }),
       writeRecord(paths.record, record),
-      cgroup.apply(launch.limits),
+      cgroup.applyToNew(launch.limits, SPARE_LIMITS),
       linked,
     ])
     mount?.hide()
@@ -116,7 +115,6 @@ function initConfig(
   { paths, memory = paths.memory }: { paths: BurrowPaths; memory: string | undefined },
 ): InitConfig {
   const { layers = [], volumes = [], clocks = { monotonicNs: 0n, boottimeNs: 0n } } = launch
-  const { uidBase, uidCount } = launch.template.manifest
   // Relative, because processes inside can read mount options, which should not show paths of the host.
   const lower = [...layers.map((layer) => layout.layer(layer)), launch.template.rootfs]
     .map((path) => relative(paths.dir, path))
@@ -131,11 +129,8 @@ function initConfig(
     ...(kdatDir !== undefined && { kdat: kdatDir }),
     ...(launch.hidesLimits !== true && { limits: paths.limits }),
     ...(volumes.length > 0 && { volumes: layout.volumesDir, volume: describeMounts(volumes) }),
-    filters: nativeBuildDir,
     pid_file: paths.pidFile,
     end_file: paths.endFile,
-    uid_base: uidBase,
-    uid_count: uidCount,
     monotonic_ns: String(clocks.monotonicNs),
     boottime_ns: String(clocks.boottimeNs),
     ...(launch.lastPid !== undefined && { last_pid: launch.lastPid }),

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { chown, mkdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -5,7 +6,6 @@ import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { testDataDir } from '../../../../tests/test-data-dir.ts'
-import { nativeBuildDir } from '../native-programs.ts'
 import { findFirstProcess, killFirstProcess, waitForEnd } from '../process/first-process.ts'
 import { getTemplate } from '../template/template-store.ts'
 import { launchInit } from './launch-init.ts'
@@ -45,7 +45,7 @@ let count = 0
 
 async function launch(...args: readonly string[]) {
   const name = join(root, `burrow-${count++}`)
-  const { uidBase, uidCount } = template.manifest
+  const { uidBase } = template.manifest
   for (const part of ['upper', 'work', 'link']) {
     await mkdir(join(name, part), { recursive: true, mode: 0o755 })
     await chown(join(name, part), uidBase, uidBase)
@@ -58,11 +58,8 @@ async function launch(...args: readonly string[]) {
       overlay: `lowerdir=${template.rootfs},upperdir=upper,workdir=work`,
       tools,
       link: join(name, 'link'),
-      filters: nativeBuildDir,
       pid_file: join(name, 'pid'),
       end_file: join(name, 'end'),
-      uid_base: uidBase,
-      uid_count: uidCount,
       monotonic_ns: '0',
       boottime_ns: '0',
       agent: ['/usr/bin/python3', '-S', '/.dormouse/fake.py', ...args],
@@ -84,6 +81,30 @@ async function launch(...args: readonly string[]) {
   }
   return { launched, recorded, end, upper: join(name, 'upper') }
 }
+
+/** What root of the burrow gets who has every capability there, which no process of a sandbox has. */
+const ATTACK = `
+import ctypes, errno
+libc = ctypes.CDLL(None, use_errno=True)
+DETACH, REMOUNT, BIND = 2, 32, 4096
+def outcome(result): return "done" if result == 0 else errno.errorcode[ctypes.get_errno()]
+for path in (b"/.dormouse/run", b"/.dormouse", b"/dev"): print("unmount", path.decode(), outcome(libc.umount2(path, DETACH)))
+print("make writable", outcome(libc.mount(None, b"/.dormouse", None, REMOUNT | BIND, None)))
+`
+
+test('no privilege inside undoes a mount or makes it writable', async () => {
+  const { launched, end } = await launch(`b'1'`, 'stay')
+  const { pid } = await launched
+  const inside = ['--target', String(pid), '--user', '--mount', '/usr/bin/python3', '-S', '-c', ATTACK]
+  const said = execFileSync('nsenter', inside, { encoding: 'utf8' })
+  await end()
+  expect(said.trim().split('\n')).toEqual([
+    'unmount /.dormouse/run EINVAL',
+    'unmount /.dormouse EINVAL',
+    'unmount /dev EINVAL',
+    'make writable EPERM',
+  ])
+})
 
 describe('an agent in hostile hands', () => {
   test.each([

@@ -1,14 +1,15 @@
 import { addAbortSignal, type Duplex } from 'node:stream'
 import { DormouseError } from '@dormouse/contracts'
 import { type Program, startProgram } from '../host/start-program.ts'
-import { initProgram } from '../native-programs.ts'
+import { initProgram, nativeBuildDir } from '../native-programs.ts'
 import type { FirstProcess } from '../process/first-process.ts'
+import { UID_BASE, UID_COUNT } from '../template/shifted-root.ts'
 import { InitStatus, saysReady } from './init-status.ts'
 
 /** Far beyond what a loaded machine needs. Without it a start that hangs would never end. */
 const START_TIMEOUT_MS = 60_000
 
-/** The keys of native/src/config.h; a list gives one record per element. */
+/** The keys of native/src/config.h; a list gives one record per element. An empty record ends it. */
 export type InitConfig = Readonly<Record<string, string | number | readonly string[]>>
 
 export interface StartInit {
@@ -17,7 +18,7 @@ export interface StartInit {
   readonly cgroups?: readonly string[]
 }
 
-/** A dormouse-init that has joined its cgroups and waits for its configuration. */
+/** A dormouse-init that has joined its cgroups, has made namespaces, and waits for its configuration. */
 export interface WaitingInit {
   readonly isWaiting: boolean
   /**
@@ -25,7 +26,7 @@ export interface WaitingInit {
    * caller removes it; nothing more of it is made once this has settled.
    */
   launch(config: InitConfig, signal?: AbortSignal): Promise<FirstProcess>
-  /** Ends dormouse-init before it has made anything. */
+  /** Ends dormouse-init before there is a burrow. */
   cancel(): void
 }
 
@@ -82,7 +83,7 @@ export function startInit({ cwd, cgroups = [] }: StartInit): WaitingInit {
 function start({ cwd, cgroups = [] }: StartInit): Program {
   try {
     return startProgram({
-      argv: [initProgram, ...cgroups],
+      argv: [initProgram, nativeBuildDir, String(UID_BASE), String(UID_COUNT), ...cgroups],
       cwd,
       env: {},
       // The burrow must not die with the terminal of the server.
@@ -114,5 +115,5 @@ function encodeConfig(config: InitConfig): Buffer {
       records += `${key}=${text}\0`
     }
   }
-  return Buffer.from(records)
+  return Buffer.from(`${records}\0`)
 }

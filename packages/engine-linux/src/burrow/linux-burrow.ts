@@ -29,8 +29,8 @@ import { ShownLimits } from './shown-limits.ts'
  * When the agent ends, PID 1 follows within moments. A connection that is lost for another reason is simply made again.
  */
 const END_AFTER_DISCONNECT_MS = 2_000
-/** How often a burrow without a connection is checked for its end. */
-const WATCH_MS = 500
+/** How often a burrow without a connection is checked for its end: one that runs, and a frozen one. */
+const [WATCH_MS, FROZEN_WATCH_MS] = [500, 10_000]
 /** The usual obstacle, too many open files, is gone by then. */
 const RETRY_MS = 500
 
@@ -386,7 +386,7 @@ export class LinuxBurrow implements Burrow {
     this.#isWatched = true
     while (!this.#isEnding() && !this.#isReleased && !this.guest.isConnected) {
       if (!this.#isSaving && !(await isAlive(this.first))) await this.#reportEnd()
-      else await sleep(WATCH_MS, undefined, { ref: false })
+      else await sleep(this.guest.isHeld ? FROZEN_WATCH_MS : WATCH_MS, undefined, { ref: false })
     }
     this.#isWatched = false
   }

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, rm, rmdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -75,20 +75,28 @@ describe('SparePool', () => {
     expect(await readdir(layout.burrowsDir)).toHaveLength(2)
   })
 
-  it('never gives out one that has died', async () => {
+  it.each([
+    ['all of whose processes have died', () => true],
+    ['whose future PID 1 has died', isFirstInNamespace],
+  ])('never gives out one %s', async (_what, isKilled) => {
     pool.expect(2)
     await waitForMarks(2)
-    // SaveIntent the first leaves one that waits.
+    // The first `take` leaves one that waits.
     const first = await take()
     const [second] = (await readdir(layout.sparesDir)) as [string]
     const cgroup = new BurrowCgroup(hierarchies, join(dirname(first.paths.cgroup), second))
-    // Its mark is there before its cgroups are, and it joins them by itself.
+    const killed = async () => (await cgroup.members().catch(() => [])).filter(isKilled)
+    // Its mark is there before its cgroups are. It joins them and makes its namespaces by itself.
     for (const deadline = Date.now() + TIMEOUT_MS; Date.now() < deadline; await sleep(5))
-      if ((await cgroup.members().catch(() => [])).length > 0) break
-    await cgroup.signal('SIGKILL')
+      if ((await killed()).length > 0) break
+    for (const pid of await killed()) process.kill(pid, 'SIGKILL')
     await sleep(50)
     const next = await take()
     expect(next.paths.id).not.toBe(second)
     expect(next.init.isWaiting).toBe(true)
   })
 })
+
+function isFirstInNamespace(pid: number): boolean {
+  return /^NSpid:.*\t1$/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+}

@@ -194,5 +194,5 @@ async function makeDirectories(paths: BurrowPaths): Promise<void> {
     await mkdir(path, { mode: 0o755 })
     await chown(path, UID_BASE, UID_BASE)
   }
-  await mkdir(paths.memory, { mode: 0o755 })
+  for (const path of [paths.memory, paths.unfolded]) await mkdir(path, { mode: 0o755 })
 }

@@ -15,6 +15,7 @@ import {
   readNumber,
   readText,
   unlimited,
+  writeNow,
 } from './controllers.ts'
 import type { Hierarchies } from './find-hierarchies.ts'
 import { type MemoryParts, readMemoryParts } from './memory-parts.ts'
@@ -99,6 +100,14 @@ export class BurrowCgroup {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || attempts === 1) throw error
       await this.#make(directory, attempts - 1)
     }
+  }
+
+  /** Sets the limits of a burrow that has just been made with the limits `made`: writes what differs. */
+  async applyToNew(limits: BurrowLimits, made: BurrowLimits): Promise<void> {
+    for (const { controller, directory } of this.#parts)
+      if (controller.value(limits) !== controller.value(made))
+        await controller.apply(directory, limits, writeNow)
+    if (limits.atMemoryLimit === 'pause') await applyAtMemoryLimit(this.memory, limits)
   }
 
   /** Sets limits. If the kernel refuses one, sets the `previous` limits again. */

@@ -1,11 +1,22 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { BurrowLimits } from '@dormouse/contracts'
 
-/** How one controller is set and read in one directory. */
+/** Writes to a file that exists. */
+export type Write = (path: string, text: string, options?: { flag: 'r+' }) => Promise<void>
+
+/**
+ * Without the thread pool: see `readText`. Only for a burrow with hardly any memory: the kernel may free memory first
+ * when a limit becomes lower.
+ */
+export const writeNow: Write = async (path, text, options) => writeFileSync(path, text, options)
+
+/** How one controller is set in one directory. */
 export interface Controller {
-  readonly apply: (directory: string, limits: BurrowLimits) => Promise<void>
+  /** What it sets: no other change of limits concerns it. */
+  readonly value: (limits: BurrowLimits) => number
+  readonly apply: (directory: string, limits: BurrowLimits, write?: Write) => Promise<void>
 }
 
 const CPU_PERIOD_US = 100_000
@@ -20,47 +31,56 @@ export function highestLimit({ memoryBytes, atMemoryLimit }: BurrowLimits): numb
 }
 
 export const memoryV1: Controller = {
-  async apply(directory, { memoryBytes }) {
+  value: ({ memoryBytes }) => memoryBytes,
+  async apply(directory, { memoryBytes }, write = writeFile) {
     const limit = join(directory, 'memory.limit_in_bytes')
     const withSwap = join(directory, 'memory.memsw.limit_in_bytes')
     // At every step the kernel requires limit <= limit with swap, so the direction decides which one to set first.
     const grows = memoryBytes > Number(await readText(limit))
-    if (grows) await writeIfPresent(withSwap, memoryBytes)
-    await writeFile(limit, String(memoryBytes))
-    if (!grows) await writeIfPresent(withSwap, memoryBytes)
+    if (grows) await writeIfPresent(withSwap, memoryBytes, write)
+    await write(limit, String(memoryBytes))
+    if (!grows) await writeIfPresent(withSwap, memoryBytes, write)
     // v1 counts socket buffers separately.
-    await writeIfPresent(join(directory, 'memory.kmem.tcp.limit_in_bytes'), Math.floor(memoryBytes / 4))
+    await writeIfPresent(
+      join(directory, 'memory.kmem.tcp.limit_in_bytes'),
+      Math.floor(memoryBytes / 4),
+      write,
+    )
   },
 }
 
 export const memoryV2: Controller = {
-  async apply(directory, limits) {
-    await writeFile(join(directory, 'memory.max'), String(highestLimit(limits)))
-    await writeIfPresent(join(directory, 'memory.swap.max'), 0)
+  value: highestLimit,
+  async apply(directory, limits, write = writeFile) {
+    await write(join(directory, 'memory.max'), String(highestLimit(limits)))
+    await writeIfPresent(join(directory, 'memory.swap.max'), 0, write)
   },
 }
 
 export const cpuV1: Controller = {
-  async apply(directory, { cpus }) {
-    await writeFile(join(directory, 'cpu.cfs_period_us'), String(CPU_PERIOD_US))
-    await writeFile(join(directory, 'cpu.cfs_quota_us'), String(Math.round(cpus * CPU_PERIOD_US)))
+  value: ({ cpus }) => cpus,
+  async apply(directory, { cpus }, write = writeFile) {
+    await write(join(directory, 'cpu.cfs_period_us'), String(CPU_PERIOD_US))
+    await write(join(directory, 'cpu.cfs_quota_us'), String(Math.round(cpus * CPU_PERIOD_US)))
   },
 }
 
 export const cpuV2: Controller = {
-  async apply(directory, { cpus }) {
-    await writeFile(join(directory, 'cpu.max'), `${Math.round(cpus * CPU_PERIOD_US)} ${CPU_PERIOD_US}`)
+  value: ({ cpus }) => cpus,
+  async apply(directory, { cpus }, write = writeFile) {
+    await write(join(directory, 'cpu.max'), `${Math.round(cpus * CPU_PERIOD_US)} ${CPU_PERIOD_US}`)
   },
 }
 
 export const pidsAny: Controller = {
-  async apply(directory, { pids }) {
-    await writeFile(join(directory, 'pids.max'), String(pids))
+  value: ({ pids }) => pids,
+  async apply(directory, { pids }, write = writeFile) {
+    await write(join(directory, 'pids.max'), String(pids))
   },
 }
 
 /** Accounting and freezing only: nothing to limit. */
-export const unlimited: Controller = { async apply() {} }
+export const unlimited: Controller = { value: () => 0, async apply() {} }
 
 /**
  * Without the thread pool, which takes ten times as long as the kernel: these files are not on a disk, and the server
@@ -86,8 +106,8 @@ export function keyOf(text: string, key: string): number {
   return Number(line?.slice(key.length + 1) ?? '0')
 }
 
-export async function writeIfPresent(path: string, value: number): Promise<void> {
-  await writeFile(path, String(value), { flag: 'r+' }).catch((error: NodeJS.ErrnoException) => {
+export async function writeIfPresent(path: string, value: number, write: Write = writeFile): Promise<void> {
+  await write(path, String(value), { flag: 'r+' }).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error
   })
 }

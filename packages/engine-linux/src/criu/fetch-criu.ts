@@ -110,7 +110,7 @@ async function ofOperator({ deb = '', accepted, architecture, signal }: FetchCri
 }
 
 /** Stanzas of `apt-cache show`. */
-export function parseOffers(listing: string): CriuPin[] {
+function parseOffers(listing: string): CriuPin[] {
   return listing.split(/\n{2,}/).flatMap((stanza) => {
     const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(stanza)?.[1]
     const [version, sha256] = [field('Version'), field('SHA256')]

@@ -5,7 +5,8 @@ import type { Criu } from './find-criu.ts'
 
 /** The end of CRIU's output, kept for an error message. */
 const OUTPUT_MAX_CHARACTERS = 16_384
-/** What libdormouse-enter.so writes when CRIU is about to exit with 0. */
+/** What libdormouse-enter.so writes when all is restored but no process continues yet, and when CRIU exits with 0. */
+const RESTORED = 'r'
 const SUCCEEDED = '0'
 /** Exit code after a dump was cut off by a signal or its deadline: see native/src/cut-off.h. */
 const CUT_OFF = 124
@@ -56,6 +57,8 @@ export interface CriuTarget {
   readonly hasVolumes?: boolean
   /** How long a dump may take. A burrow whose dump takes longer is killed, even if this process has ended by then. */
   readonly deadlineMs?: number
+  /** Called when a restoring CRIU has everything in place, some milliseconds before the processes continue. */
+  readonly onRestored?: (() => void) | undefined
 }
 
 export interface StartedCriu {
@@ -126,11 +129,11 @@ export function startCriu(call: CriuCall): StartedCriu {
       return child.isRunning
     },
     finished,
-    enter({ firstPid, imagesDir, freezerDir = '', deadlineMs = 0, hasVolumes = false }) {
+    enter({ firstPid, imagesDir, freezerDir = '', deadlineMs = 0, hasVolumes = false, onRestored }) {
       const seconds = Math.ceil(deadlineMs / 1000)
       // CRIU waits for the end of the lines, not of the stream: its result comes back on the same stream.
       target.write(`${firstPid} ${seconds} ${Number(hasVolumes)}\n${imagesDir}\n${freezerDir}\n`)
-      return succeededOrFinished(target, finished, () => output)
+      return succeededOrFinished({ target, finished, output: () => output, onRestored })
     },
     cancel() {
       target.end()
@@ -139,15 +142,23 @@ export function startCriu(call: CriuCall): StartedCriu {
 }
 
 /** CRIU reports success before it frees its memory, some milliseconds before it ends. */
-function succeededOrFinished(
-  target: Duplex,
-  finished: Promise<CriuResult>,
-  output: () => string,
-): Promise<CriuResult> {
+function succeededOrFinished({
+  target,
+  finished,
+  output,
+  onRestored,
+}: {
+  target: Duplex
+  finished: Promise<CriuResult>
+  output: () => string
+  onRestored: CriuTarget['onRestored']
+}): Promise<CriuResult> {
   return new Promise((resolve, reject) => {
     finished.then(resolve, reject)
-    target.once('data', (message: Buffer) => {
-      if (message.toString() === SUCCEEDED) resolve({ exitCode: 0, output: output(), isCutOff: false })
+    target.on('data', (message: Buffer) => {
+      const said = message.toString()
+      if (said.includes(SUCCEEDED)) resolve({ exitCode: 0, output: output(), isCutOff: false })
+      else if (said.includes(RESTORED)) onRestored?.()
     })
   })
 }

@@ -1,4 +1,4 @@
-import { stat } from 'node:fs/promises'
+import { statSync } from 'node:fs'
 
 interface Remembered<Value> {
   /** Inode, size and times of the file when it was read. */
@@ -17,13 +17,13 @@ export class FileCache<Value> {
 
   /** Calls `read`, and throws what it throws, when the file is new, has changed or is missing. */
   async get(path: string, read: () => Promise<Value>): Promise<Value> {
-    const attributes = await readAttributes(path)
+    const attributes = readAttributes(path)
     const known = this.#known.get(path)
     if (known !== undefined && known.attributes === attributes) return known.value
     this.#known.delete(path)
     const value = await read()
     // Changed while it was read: the value may be of either version, so it is not cached.
-    if (attributes === undefined || attributes !== (await readAttributes(path))) return value
+    if (attributes === undefined || attributes !== readAttributes(path)) return value
     this.#known.set(path, { attributes, value })
     const [oldest] = this.#known.keys()
     if (this.#known.size > this.#max && oldest !== undefined) this.#known.delete(oldest)
@@ -31,8 +31,15 @@ export class FileCache<Value> {
   }
 }
 
-/** Undefined when the file cannot be read: the caller then reads it again, and gets the error. */
-async function readAttributes(path: string): Promise<string | undefined> {
-  const found = await stat(path, { bigint: true }).catch(() => undefined)
-  return found && `${found.dev} ${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`
+/**
+ * Undefined when the file cannot be read: the caller then reads it again, and gets the error. Synchronous: every create
+ * and wake waits for it, and the threads of the pool may be busy with a disk.
+ */
+function readAttributes(path: string): string | undefined {
+  try {
+    const { dev, ino, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true })
+    return `${dev} ${ino} ${size} ${mtimeNs} ${ctimeNs}`
+  } catch {
+    return undefined
+  }
 }

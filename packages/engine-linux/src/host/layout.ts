@@ -66,6 +66,7 @@ export class Layout {
       spareMark: join(this.sparesDir, id),
       work: join(dir, 'work'),
       memory: join(dir, 'memory'),
+      unfolded: join(dir, 'unfolded'),
       touched: join(dir, 'touched'),
       run,
       pidFile: join(run, 'pid'),
@@ -100,6 +101,8 @@ export interface BurrowPaths {
   readonly work: string
   /** Links to the memory files that this burrow's processes map. */
   readonly memory: string
+  /** Images that are made for its restore, and removed afterwards. */
+  readonly unfolded: string
   /** Which addresses its processes touched soon after they woke. */
   readonly touched: string
   readonly run: string

@@ -7,7 +7,7 @@ import { countFields, countRecords } from './count-records.ts'
  * Limits of a dump. Each of these costs memory and time on the host, and a sandbox can have millions. A dump with all
  * of them at the limit takes a few hundred megabytes and a few seconds of a thread.
  */
-export const DUMP_LIMITS = {
+const DUMP_LIMITS = {
   processes: 4_096,
   threads: 16_384,
   /** Of all processes together. One process may have 65,536. */

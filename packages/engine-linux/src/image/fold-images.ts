@@ -1,6 +1,7 @@
 import { linkSync, mkdirSync, readdirSync } from 'node:fs'
 import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import type { SnapshotPaths } from '../host/layout.ts'
 import { readImage } from './image-file.ts'
 import { taskPids } from './map-memory.ts'
@@ -50,14 +51,20 @@ export async function foldImages({ images, memory }: SnapshotPaths, worker: Page
   }
 }
 
-/** Makes a directory with the images of a folded snapshot as CRIU reads them. Pre: its memory files are complete. */
-export async function unfoldImages(
-  { images, memory }: SnapshotPaths,
-  into: string,
-  worker: PageMover,
-): Promise<void> {
+/**
+ * Makes a directory with the images of a folded snapshot as CRIU reads them. Pre: its memory files are complete, and
+ * the directory does not exist.
+ */
+export async function unfoldImages(paths: SnapshotPaths, into: string, worker: PageMover): Promise<void> {
   mkdirSync(into, { mode: 0o755 })
-  const names = readdirSync(images)
+  await unfoldInto(paths, { names: readdirSync(paths.images), into, worker })
+}
+
+/** Likewise in an empty directory. `names` are those of all images. */
+export async function unfoldInto(
+  { images, memory }: SnapshotPaths,
+  { names, into, worker }: { names: readonly string[]; into: string; worker: PageMover },
+): Promise<void> {
   const folded = names.filter(isFolded).map((name) => ({
     folded: join(images, name),
     pages: join(into, unfoldedName(name)),
@@ -67,6 +74,8 @@ export async function unfoldImages(
   const unfolding = worker.unfold(folded, memory)
   // A failure below comes first.
   unfolding.catch(() => {})
+  // A restore launches its burrow before it comes back to this.
+  await setImmediate()
   // Two dozen links take less time than as many hand-overs to other threads.
   for (const name of names) if (!isFolded(name)) linkSync(join(images, name), join(into, name))
   await unfolding

@@ -5,7 +5,7 @@ import { isPrivateFile, isSharedFile, type MemoryArea, readAreas } from './memor
 import { OpenFiles } from './open-files.ts'
 
 /** Of the list of addresses and of the list of file ranges. Read-ahead works without the rest. */
-export const TOUCHED_MAX_BYTES = 1024 ** 2
+const TOUCHED_MAX_BYTES = 1024 ** 2
 /** Reading so many bytes more is faster than another request to the disk. */
 const GAP_BYTES = 64 * 1024
 /** A list that names more is of a process that has read all its memory. The rest is read later anyway. */

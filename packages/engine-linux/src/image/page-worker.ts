@@ -30,6 +30,7 @@ export class PageWorker extends PageMover implements AsyncDisposable {
     reject: (error: unknown) => void
   }[] = []
   #failure: unknown
+  #wasKilled = false
   #said = ''
   #unread = ''
 
@@ -53,6 +54,7 @@ export class PageWorker extends PageMover implements AsyncDisposable {
     )
     void this.#closed.then((ending) => {
       listener[Symbol.dispose]()
+      this.#wasKilled = typeof ending === 'string'
       this.#failure = signal?.aborted ? signal.reason : workError(this.#said.trim(), ending)
       for (const { reject } of this.#waiting.splice(0)) reject(this.#failure)
     })
@@ -61,6 +63,11 @@ export class PageWorker extends PageMover implements AsyncDisposable {
   /** Whether all later calls fail. */
   get hasEnded(): boolean {
     return this.#failure !== undefined
+  }
+
+  /** By whatever signal: its work may succeed in another one. */
+  get wasKilled(): boolean {
+    return this.#wasKilled
   }
 
   /** Returns size, checksum and time of existing memory files without reading them. */

@@ -14,7 +14,10 @@ export class ReadyPageWorker implements AsyncDisposable {
     if (this.#idle === undefined || this.#idle.hasEnded) this.#idle = new PageWorker()
   }
 
-  /** Lends a worker for as long as `work` takes. */
+  /**
+   * Lends a worker for as long as `work` takes. When the one that waited was killed, perhaps unnoticed until now, `work`
+   * begins again with a new one.
+   */
   async use<Value>(work: (worker: PageWorker) => Promise<Value>): Promise<Value> {
     const idle = this.#idle?.hasEnded === false ? this.#idle : undefined
     this.#idle = undefined
@@ -24,7 +27,9 @@ export class ReadyPageWorker implements AsyncDisposable {
       this.#keep(worker)
       return value
     } catch (error) {
+      const isLost = worker === idle && worker.wasKilled
       void worker[Symbol.asyncDispose]()
+      if (isLost) return this.use(work)
       throw error
     }
   }

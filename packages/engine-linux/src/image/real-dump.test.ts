@@ -19,7 +19,7 @@ import { launchInit } from '../burrow/launch-init.ts'
 import { findCriu } from '../criu/find-criu.ts'
 import { runCriu } from '../criu/run-criu.ts'
 import { runCommandOrFail } from '../host/run-command.ts'
-import { guardLibrary, nativeBuildDir } from '../native-programs.ts'
+import { guardLibrary } from '../native-programs.ts'
 import {
   type FirstProcess,
   findFirstProcess,
@@ -114,7 +114,7 @@ afterAll(async () => {
 
 async function startBurrow(clocks: Clocks, agent: string[]) {
   const name = join(root, `burrow-${generation++}`)
-  const { uidBase, uidCount } = template.manifest
+  const { uidBase } = template.manifest
   const [upper, work, link] = ['upper', 'work', 'link'].map((part) => join(name, part)) as [
     string,
     string,
@@ -133,11 +133,8 @@ async function startBurrow(clocks: Clocks, agent: string[]) {
       tools,
       link,
       memory: memoryDir,
-      filters: nativeBuildDir,
       pid_file: join(name, 'pid'),
       end_file: join(name, 'end'),
-      uid_base: uidBase,
-      uid_count: uidCount,
       monotonic_ns: String(clocks.monotonicNs),
       boottime_ns: String(clocks.boottimeNs),
       // In an empty burrow CRIU's own processes must not take the pids of the tree.

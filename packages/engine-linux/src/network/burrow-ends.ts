@@ -4,7 +4,7 @@ import type { FirstProcess } from '../process/first-process.ts'
 import { withNamespace } from '../process/with-namespace.ts'
 import { findGateAddon } from './gate-addon.ts'
 
-/** This process's ends of the connections that continue in a new burrow, until somebody takes them. */
+/** This process's ends of the connections that continue in a new burrow, until the server takes them. */
 export class BurrowEnds {
   #ends: readonly OpenEnd[]
   #records: Buffer

@@ -74,6 +74,7 @@ async function importOne(engine: SnapshotEngine, request: ImportImage, key: stri
       registriesConf,
       network,
       directory,
+      maxBytes: request.maxBytes,
       findLayer,
       onLayer: (digest, archive) => unpacker.start(digest, archive),
       onLine,

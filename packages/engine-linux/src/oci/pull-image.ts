@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { chown, mkdir, open, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { DormouseError } from '@dormouse/contracts'
 import type { ImageCredentials, ImageNetwork, ImageSource } from '@dormouse/engine'
-import { removeTree } from '../host/publish-directory.ts'
-import { runCommand, runCommandOrFail } from '../host/run-command.ts'
+import { copyIn, copySource, isFullDisk, sourceIn } from './copy-source.ts'
 import {
   type ImageConfigFile,
   type ImageManifest,
@@ -15,6 +15,7 @@ import {
 } from './image-config.ts'
 import type { KnownLayer } from './layer-index.ts'
 import { openPullNetwork } from './pull-network.ts'
+import { reportProgress } from './report-progress.ts'
 import { PULL_UID, type RunSkopeo, runSkopeo } from './skopeo.ts'
 import { watchBlobs } from './watch-blobs.ts'
 
@@ -25,6 +26,8 @@ export interface PullImage {
   readonly network?: ImageNetwork | undefined
   /** Kept after a failure: the next pull of the same image continues with the layers that have arrived. */
   readonly directory: string
+  /** What an archive may unpack to. */
+  readonly maxBytes: number
   /** Layers that this host has are not pulled. */
   readonly findLayer: (digest: string) => Promise<KnownLayer | undefined>
   /** Called when a layer has arrived that `findLayer` did not know, while others may still be on their way. */
@@ -44,6 +47,10 @@ export interface PulledImage {
 /** Manifests and configurations of real images have some kilobytes. */
 const JSON_MAX_BYTES = 4 * 1024 ** 2
 const RETRIES = '2'
+const CUTS_MAX = 2
+const AFTER_CUT_MS = 1_000
+/** As Go says it. */
+const CUT = /unexpected EOF|connection reset by peer|broken pipe|http2: .*closed|stream error/
 const NAME_IN_LAYOUT = 'image'
 
 export async function pullImage(pull: PullImage): Promise<PulledImage> {
@@ -54,8 +61,9 @@ export async function pullImage(pull: PullImage): Promise<PulledImage> {
   const auth = await writeCredentials(pull)
   // Where the library of skopeo looks first.
   for (const path of ['.config', '.config/containers']) await makeDirectory(join(directory, path))
-  await copyIn(pull.registriesConf, join(directory, '.config/containers/registries.conf'))
-  const copied = await copySource(pull)
+  if (pull.registriesConf !== undefined)
+    await copyIn(pull.registriesConf, join(directory, '.config/containers/registries.conf'))
+  const copied = source.transport === 'docker' ? source.reference : await copySource(pull)
   await using network = pull.network && (await openPullNetwork(pull.network))
   const skopeo = (args: readonly string[], onLine: RunSkopeo['onLine'] = () => {}) =>
     callSkopeo(pull, [...args.slice(0, 1), ...auth, ...args.slice(1)], { onLine, network })
@@ -64,39 +72,43 @@ export async function pullImage(pull: PullImage): Promise<PulledImage> {
     // An index of an earlier attempt could name another image.
     await rm(join(layout, 'index.json'), { force: true })
     const options = ['--retry-times', RETRIES, '--dest-oci-accept-uncompressed-layers']
-    using _watch = watchLayers(pull, layout, found?.missing ?? new Set())
+    const layers = found?.missing ?? new Map<string, number>()
+    using _watch = watchLayers(pull, layout, layers)
+    using _progress = layers.size > 0 ? reportProgress({ layout, layers, onLine }) : undefined
     const from = found?.reference ?? copied
-    await skopeo(['copy', ...options, from, `oci:${layout}:${NAME_IN_LAYOUT}`], onLine)
+    // What ends skopeo is in the error.
+    const onProgress = (line: string) => (line.includes('level=fatal') ? undefined : onLine(line))
+    const copy = () => skopeo(['copy', ...options, from, `oci:${layout}:${NAME_IN_LAYOUT}`], onProgress)
+    await retryCuts(copy, pull)
     return await readLayout(layout)
   } finally {
     await rm(join(directory, 'auth.json'), { force: true })
   }
 }
 
-/** skopeo may not be able to read what root can, so it gets a copy of an image on disk. */
-async function copySource({ source: { transport, reference }, directory }: PullImage): Promise<string> {
-  if (transport === 'docker') return reference
-  const [, path = '', tag = ''] = /^[a-z-]+:(\/[^:]*)(:.*)?$/.exec(reference) ?? []
-  return `${transport}:${(await copyIn(path, join(directory, 'source'))) ?? ''}${tag}`
-}
-
-async function copyIn(path: string | undefined, to: string): Promise<string | undefined> {
-  if (path === undefined) return undefined
-  await removeTree(to)
-  const argv = ['cp', '-rL', '--reflink=auto', '--no-preserve=all', '-T', '--', path, to] as const
-  const { exitCode, tail } = await runCommand({ argv })
-  if (exitCode !== 0) {
-    const code = isFullDisk(tail) ? 'no_space' : 'setup_failed'
-    throw new DormouseError(code, `${path} cannot be copied: ${tail.join(' ')}`)
+/** skopeo 1.9 retries when it cannot connect, but not when a connection is cut. Layers that have arrived stay. */
+async function retryCuts(
+  copy: () => Promise<unknown>,
+  { onLine, signal }: Pick<PullImage, 'onLine' | 'signal'>,
+): Promise<void> {
+  for (let cuts = 0; ; ) {
+    try {
+      await copy()
+      return
+    } catch (error) {
+      cuts += 1
+      const isCut = error instanceof DormouseError && CUT.test(error.message)
+      if (!isCut || cuts > CUTS_MAX || signal?.aborted === true) throw error
+      onLine('The connection to the registry was cut. Pulling what is missing again.')
+      await sleep(AFTER_CUT_MS, undefined, { signal })
+    }
   }
-  await runCommandOrFail({ argv: ['chown', '-R', `${PULL_UID}:${PULL_UID}`, to] }, 'copying the image')
-  return to
 }
 
 function watchLayers(
   { onLayer }: Pick<PullImage, 'onLayer'>,
   layout: string,
-  missing: ReadonlySet<string>,
+  missing: ReadonlyMap<string, number>,
 ): Disposable {
   return watchBlobs(join(layout, 'blobs/sha256'), (digest) => {
     if (missing.has(digest)) onLayer(digest, blobPath(layout, digest))
@@ -108,7 +120,7 @@ async function findImage(
   { source, findLayer }: PullImage,
   layout: string,
   skopeo: (args: readonly string[]) => Promise<string>,
-): Promise<{ reference: string; missing: ReadonlySet<string> }> {
+): Promise<{ reference: string; missing: ReadonlyMap<string, number> }> {
   let reference = source.reference
   let text = await skopeo(['inspect', '--raw', reference])
   const list = imageListSchema.safeParse(parseJson(text))
@@ -118,10 +130,10 @@ async function findImage(
     text = await skopeo(['inspect', '--raw', reference])
   }
   const { layers } = parseAs(imageManifestSchema, parseJson(text), 'manifest')
-  const missing = new Set<string>()
+  const missing = new Map<string, number>()
   for (const { digest, size } of layers) {
     if ((await findLayer(digest)) === undefined) {
-      missing.add(digest)
+      missing.set(digest, size)
       continue
     }
     // skopeo compares only the size of a blob that it finds.
@@ -169,15 +181,11 @@ async function callSkopeo(
   const result = await runSkopeo({ args, home, network, signal, ...(onLine && { onLine }) })
   if (result.exitCode === 0) return result.stdout
   const code = isFullDisk(result.tail) ? 'no_space' : 'setup_failed'
-  const why = explain(result.tail)
+  const why = explain(result.tail).replaceAll(`${source.transport}:${sourceIn(home)}`, source.reference)
   // Many registries refuse a name that does not exist as one that is private.
   const isRefused = /unauthorized|authentication required|denied/i.test(why)
-  const advice = isRefused ? '. Log in to the registry, and check the name' : ''
+  const advice = isRefused ? '. Give a login (`registryAuth`, or `--login`), and check the name' : ''
   throw new DormouseError(code, `${source.reference} cannot be pulled: ${why}${advice}`)
-}
-
-function isFullDisk(tail: readonly string[]): boolean {
-  return tail.some((line) => /no space left on device|disk quota exceeded/i.test(line))
 }
 
 /** The message of skopeo's last line, `time="…" level=fatal msg="…"`. */
@@ -194,10 +202,12 @@ function explain(tail: readonly string[]): string {
 async function writeCredentials({ credentials, source, directory }: PullImage): Promise<string[]> {
   if (credentials === undefined || source.registry === undefined) return []
   const auth = Buffer.from(`${credentials.username}:${credentials.password}`).toString('base64')
-  const key = source.registry === 'docker.io' ? 'docker.io' : source.registry
   const path = join(directory, 'auth.json')
   await rm(path, { force: true })
-  await writeFile(path, JSON.stringify({ auths: { [key]: { auth } } }), { mode: 0o600, flag: 'wx' })
+  await writeFile(path, JSON.stringify({ auths: { [source.registry]: { auth } } }), {
+    mode: 0o600,
+    flag: 'wx',
+  })
   await chown(path, PULL_UID, PULL_UID)
   return ['--authfile', path]
 }

@@ -18,23 +18,32 @@ export interface RunSkopeo {
   readonly onLine?: (line: string) => void
 }
 
+/** Starts a program that reads what strangers send: its command line goes behind. */
+export const AS_PULL_USER = [
+  'setpriv',
+  `--reuid=${PULL_UID}`,
+  `--regid=${PULL_UID}`,
+  '--clear-groups',
+  '--no-new-privs',
+  // The kernel forgets this wish of runCommand when the user changes: the program would outlive a killed server.
+  '--pdeathsig=KILL',
+  '--',
+] as const
+
 /** Runs skopeo without privileges: it reads what strangers send. */
 export async function runSkopeo({ args, home, network, signal, onLine }: RunSkopeo): Promise<CommandResult> {
   // Credentials and settings must not come from the environment of the server. Proxies may, unless it has its own.
   const unset = ['REGISTRY_AUTH_FILE', 'XDG_CONFIG_HOME', ...(network === undefined ? [] : NO_PROXY)]
   const set = [`HOME=${home}`, `XDG_RUNTIME_DIR=${home}`, `TMPDIR=${home}`, ...(network?.env ?? [])]
   const environment = [...unset.flatMap((name) => ['-u', name]), ...set]
-  const user = [
-    'setpriv',
-    `--reuid=${PULL_UID}`,
-    `--regid=${PULL_UID}`,
-    '--clear-groups',
-    '--no-new-privs',
-    // The kernel forgets this wish of runCommand when the user changes: skopeo would outlive a killed server.
-    '--pdeathsig=KILL',
-    '--',
-  ]
-  const argv = [...(network?.launcher ?? []), 'env', ...environment, ...user, 'skopeo', ...args] as const
+  const argv = [
+    ...(network?.launcher ?? []),
+    'env',
+    ...environment,
+    ...AS_PULL_USER,
+    'skopeo',
+    ...args,
+  ] as const
   return runCommand({ argv: argv as unknown as [string, ...string[]], signal, ...(onLine && { onLine }) })
 }
 
@@ -56,14 +65,12 @@ export async function requireSkopeo(onLine: (line: string) => void): Promise<voi
 
 async function install(): Promise<void> {
   const options = ['--yes', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=300']
-  const env = ['env', 'DEBIAN_FRONTEND=noninteractive']
+  const argv = ['env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get', 'install', ...options, 'skopeo'] as const
   try {
-    const { exitCode } = await runCommand({
-      argv: [env[0] ?? 'env', ...env.slice(1), 'apt-get', 'install', ...options, 'skopeo'],
-    })
+    const { exitCode } = await runCommand({ argv })
     if (exitCode === 0) return
     await runCommand({ argv: ['apt-get', 'update'] })
-    await runCommandOrFail({ argv: ['apt-get', 'install', ...options, 'skopeo'] }, 'installing skopeo')
+    await runCommandOrFail({ argv }, 'installing skopeo')
   } catch (cause) {
     throw new DormouseError('setup_failed', 'Images are pulled with skopeo, which could not be installed.', {
       hint: 'Install it on the host (Debian and Ubuntu: `apt-get install skopeo`), then try again.',

@@ -112,7 +112,7 @@ function until(clockId: bigint, ns: bigint | undefined): CallTimeout | undefined
 }
 
 /** Undefined for clocks of CPU time, which stand still while a sandbox sleeps. */
-export function clockOf(id: bigint): 'realtime' | 'monotonic' | 'boottime' | undefined {
+function clockOf(id: bigint): 'realtime' | 'monotonic' | 'boottime' | undefined {
   if (id === 0n || id === 8n) return 'realtime'
   if (id === 1n) return 'monotonic'
   return id === 7n || id === 9n ? 'boottime' : undefined

@@ -27,7 +27,7 @@ export async function isAlive({ pid, startTime }: FirstProcess): Promise<boolean
 }
 
 /** The kernel's letter for the state of a process: T is stopped. Undefined when there is no such process. */
-export async function findState(pid: number): Promise<string | undefined> {
+async function findState(pid: number): Promise<string | undefined> {
   return readStat(pid)[0]
 }
 

@@ -17,7 +17,7 @@ import {
 /** Raised when the same template makes another runtime. */
 const RUNTIME_VERSION = 2
 /** Directory of the programs, below /.dormouse. */
-export const RUNTIME_IN_TOOLS = 'runtime'
+const RUNTIME_IN_TOOLS = 'runtime'
 export const RUNTIME_PYTHON = `${RUNTIME_IN_TOOLS}/bin/python3`
 
 /**

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { DormouseError, isBurrowId, isSnapshotId, type SnapshotId } from '@dormouse/contracts'
-import type { ArrivingMemory, ArrivingSnapshot } from '@dormouse/engine'
+import type { ArrivingSnapshot, SparseFile } from '@dormouse/engine'
 import { findRecord } from '../burrow/burrow-record.ts'
 import { connectTo, type MemoryMount, memorySocket, mountMemory } from '../burrow/memory-mount.ts'
 import type { FailureLog } from '../host/failure-log.ts'
@@ -24,7 +24,7 @@ const BOOT_ID = '/proc/sys/kernel/random/boot_id'
 const PAGE_BYTES = 4096
 
 /** The memory of a snapshot that is on its way: by the name of the memory file. */
-export type MemoryByName = ReadonlyMap<string, ArrivingMemory>
+export type MemoryByName = ReadonlyMap<string, SparseFile>
 
 export interface BeginArrival {
   readonly paths: SnapshotPaths
@@ -193,7 +193,7 @@ export class Arrivals implements AsyncDisposable {
   }
 }
 
-function placeOf(paths: SnapshotPaths, name: string, memory: ArrivingMemory) {
+function placeOf(paths: SnapshotPaths, name: string, memory: SparseFile) {
   const places = { path: join(paths.memory, name), mapPath: join(arrivingDir(paths.dir), name) }
   return { name, memory, owner: UID_BASE, ...places }
 }

@@ -1,6 +1,6 @@
 import { readSync, writeSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import type { ArrivingMemory } from '@dormouse/engine'
+import type { SparseFile } from '@dormouse/engine'
 
 const PAGE_BYTES = 4096
 /** The bytes of a map: see native/src/arriving-files.h. */
@@ -18,7 +18,7 @@ interface Piece {
 /** One memory file that is still arriving, with the map that says which of its pages are there. */
 export class ArrivingFile {
   readonly name: string
-  readonly memory: ArrivingMemory
+  readonly memory: SparseFile
   /** Chunks that were missing when it was opened. */
   readonly missing: readonly number[]
   readonly #pieces: readonly Piece[]
@@ -137,13 +137,13 @@ export interface OpenArrivingFile {
   readonly name: string
   readonly path: string
   readonly mapPath: string
-  readonly memory: ArrivingMemory
+  readonly memory: SparseFile
   /** The user and group that owns memory files. */
   readonly owner: number
 }
 
 /** Synchronous: some hundred calls of microseconds, and a wake waits for them. */
-function markExtents(map: number, { extents }: ArrivingMemory): void {
+function markExtents(map: number, { extents }: SparseFile): void {
   for (const [offset, lengthBytes] of extents) {
     const pages = Buffer.alloc(Math.ceil(lengthBytes / PAGE_BYTES), MISSING)
     writeSync(map, pages, 0, pages.length, offset / PAGE_BYTES)

@@ -11,7 +11,7 @@ import { discardSpare, SPARE_LIMITS } from '../burrow/spare.ts'
 import type { BurrowPaths } from '../host/layout.ts'
 import { closeUnused, openGate } from '../network/open-gate.ts'
 import { RecentCreates } from './recent-creates.ts'
-import { type RestoreSource, restoreProcesses, verifyRestorable } from './restore-burrow.ts'
+import { type RestoreSource, restoreProcesses } from './restore-burrow.ts'
 import type { SnapshotHost } from './snapshot-host.ts'
 
 /** The template of a key may leave processes that never answer; other restores wait for their turn meanwhile. */
@@ -115,7 +115,11 @@ export class Reserve implements AsyncDisposable {
     const { sandboxId } = introduction
     try {
       new ShownLimits(paths.limits, reserved.record.limits, { isFresh: true }).setLimits(limits)
-      await allOf([setHostname(first, sandboxId), cgroup.apply(limits), rm(paths.spareMark)])
+      await allOf([
+        setHostname(first, sandboxId),
+        cgroup.applyToNew(limits, reserved.record.limits),
+        rm(paths.spareMark),
+      ])
       await cgroup.thaw()
     } catch (error) {
       if (gate !== undefined) closeUnused(gate)
@@ -172,7 +176,6 @@ export class Reserve implements AsyncDisposable {
     const host = this.#host
     const restore = { ...source, sandboxId: newSandboxId(), limits: SPARE_LIMITS, volumes: [] }
     return this.#withoutCollecting(async () => {
-      await verifyRestorable(host, restore)
       const spare = await host.spares.take({ keepsMark: true })
       try {
         const launched = await restoreProcesses(host, spare, restore)

@@ -5,7 +5,12 @@ import { type BurrowLimits, DormouseError, type SandboxId } from '@dormouse/cont
 import type { ParkedConnections } from '@dormouse/engine'
 import { lockAgentSocket } from '../burrow/agent-socket.ts'
 import type { BurrowHost } from '../burrow/burrow-host.ts'
-import { type Introduction, introduceBurrow } from '../burrow/introduce-burrow.ts'
+import {
+  beginIntroduction,
+  type Introducing,
+  type Introduction,
+  introduceBurrow,
+} from '../burrow/introduce-burrow.ts'
 import { type LaunchedBurrow, launchBurrow } from '../burrow/launch-burrow.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
 import { discardSpare, type Spare } from '../burrow/spare.ts'
@@ -52,15 +57,13 @@ export interface RestoreProcesses extends RestoreSource {
 export type RestoreBurrow = RestoreProcesses & Introduction
 
 /**
- * Makes a burrow from a snapshot: verify, take a spare, launch, enter CRIU, introduce, publish. On failure nothing of
+ * Makes a burrow from a snapshot: take a spare, verify, launch, enter CRIU, introduce, publish. On failure nothing of
  * the burrow is left. The snapshot is only read, so any number of restores may run at once.
  */
 export async function restoreBurrow(host: SnapshotHost, restore: RestoreBurrow): Promise<LinuxBurrow> {
   // The snapshot of a fork has just been written.
   if (restore.reason !== 'fork' && !host.arrivals.isArriving(restore.manifest.id))
     startReadAhead(restore.paths, restore.template)
-  await verifyRestorable(host, restore)
-  restore.signal?.throwIfAborted()
   try {
     return await restoreOnce(host, restore)
   } catch (error) {
@@ -70,15 +73,28 @@ export async function restoreBurrow(host: SnapshotHost, restore: RestoreBurrow):
 
 async function restoreOnce(host: SnapshotHost, restore: RestoreBurrow): Promise<LinuxBurrow> {
   const spare = await host.spares.take()
+  let begun: Introducing | undefined
   try {
-    const launched = await restoreProcesses(host, spare, restore)
-    const burrow = await introduceBurrow(host, launched, restore)
+    const launched = await restoreProcesses(host, spare, restore, (ready) => {
+      if (isIntroducedEarly(restore)) begun = beginIntroduction(host, ready, restore)
+    })
+    const burrow = await introduceBurrow(host, launched, restore, begun)
     void inheritTouched(restore.paths, burrow.paths)
     return burrow
   } catch (error) {
+    begun?.burrow.release()
     await discardSpare(spare, host.hierarchies)
     throw error
   }
+}
+
+/**
+ * Whether the agent may read its introduction as soon as it runs. An agent that wakes under another name, or earlier
+ * in its life, ends processes, which CRIU may not have let go yet. Connections are closed or continued first.
+ */
+function isIntroducedEarly({ reason, sandboxId, manifest, connections = [] }: RestoreBurrow): boolean {
+  const isSame = reason === 'resume' && sandboxId === manifest.sandboxId
+  return isSame && manifest.outside !== true && connections.length === 0
 }
 
 /** A sandbox without some of its connections is better than none: first without those that broke, then without any. */
@@ -97,7 +113,7 @@ async function restoreWithoutBroken(
 }
 
 /** Refuses a snapshot that cannot be restored here, before anything starts. */
-export async function verifyRestorable(host: SnapshotHost, restore: RestoreProcesses): Promise<void> {
+async function verifyRestorable(host: SnapshotHost, restore: RestoreProcesses): Promise<void> {
   const { paths, manifest, volumes } = restore
   await host.verified.verifyOnce(paths, manifest)
   await refuseMountsOverOpenFiles(host.imageThreads, paths.images, {
@@ -109,16 +125,21 @@ export async function verifyRestorable(host: SnapshotHost, restore: RestoreProce
 }
 
 /**
- * The first half of a restore: launches a burrow in `spare` and brings the saved processes back in it. The agent
- * listens, but still has the identity of the sandbox that was saved. On failure the caller discards the spare.
+ * The first half of a restore: verifies, launches a burrow in `spare` and brings the saved processes back in it. The
+ * agent listens, but still has the identity of the sandbox that was saved. On failure the caller discards the spare.
+ * `onConnectable`: the agent's socket is there, and no process has run yet. Not called on every host.
  */
 export async function restoreProcesses(
   host: SnapshotHost,
   spare: Spare,
   restore: RestoreProcesses,
+  onConnectable: (launched: LaunchedBurrow) => void = () => {},
 ): Promise<LaunchedBurrow> {
   const { paths, manifest } = restore
-  await using images = new RestorableImages(host, restore, join(spare.paths.dir, 'unfolded'))
+  // Pages unfold meanwhile.
+  await using images = new RestorableImages(host, restore, spare.paths.unfolded)
+  await verifyRestorable(host, restore)
+  restore.signal?.throwIfAborted()
   const topLayer = manifest.layers[0] && host.layout.layer(manifest.layers[0])
   // Before the launch mounts the upper directory: overlayfs does not look at it again.
   await copyCarried({ list: paths.carried, layer: topLayer, upper: spare.paths.upper })
@@ -141,10 +162,21 @@ export async function restoreProcesses(
   const ends = await makeEnds(host, launched, restore.connections ?? [])
   try {
     const imagesDir = await images.directory
-    await enterCriu(host, { spare, first: launched.first, imagesDir }, restore)
+    let locked: Promise<void> | undefined
+    const onRestored = () => {
+      locked = lockAgentSocket(launched.first)
+      locked.then(
+        () => onConnectable(launched),
+        // Tried again when CRIU has succeeded.
+        () => {
+          locked = undefined
+        },
+      )
+    }
+    await enterCriu(host, { spare, first: launched.first, imagesDir, onRestored }, restore)
     if (manifest.outside === true) await closeConnections(host, launched, ends)
     await ends?.start()
-    await lockAgentSocket(launched.first)
+    await (locked ?? lockAgentSocket(launched.first))
   } catch (error) {
     ends?.discard()
     throw error
@@ -172,7 +204,12 @@ async function makeEnds(
 /** Lets the CRIU of the spare bring the processes back below PID 1. */
 async function enterCriu(
   { layout, imageThreads }: SnapshotHost,
-  { spare, first, imagesDir }: { spare: Spare; first: FirstProcess; imagesDir: string },
+  {
+    spare,
+    first,
+    imagesDir,
+    onRestored,
+  }: { spare: Spare; first: FirstProcess; imagesDir: string; onRestored: () => void },
   { paths, manifest, volumes, passedMs = 0, broken }: RestoreProcesses,
 ): Promise<void> {
   if (spare.restorer === undefined)
@@ -189,7 +226,7 @@ async function enterCriu(
     elapsedNs: toNs(passedMs),
     broken,
   })
-  const entered = spare.restorer.enter({ firstPid: first.pid, imagesDir: images.directory })
+  const entered = spare.restorer.enter({ firstPid: first.pid, imagesDir: images.directory, onRestored })
   const { exitCode, output } = await (volumes.length === 0 ? entered : inTime(entered))
   if (exitCode !== 0) throw explainRestoreFailure(output)
 }

@@ -5,14 +5,14 @@ import { mkdir, rename, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { allOf } from '@dormouse/async'
+import { allOf, settleAll } from '@dormouse/async'
 import { DormouseError, isLayerId, type LayerId, type SnapshotId } from '@dormouse/contracts'
 import type {
-  ArrivingMemory,
   ArrivingPart,
   PortablePart,
   PortableSnapshot,
   SnapshotTransfer,
+  SparseFile,
 } from '@dormouse/engine'
 import type { Layout, SnapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
@@ -63,6 +63,9 @@ const FUSE = '/dev/fuse'
 
 /** Pages are stored as what differs from memory files: see image/fold-images.ts. */
 const FOLDED = 'folded'
+
+/** Starting a program takes longer than unpacking a small layer, and a sandbox has a handful of these. */
+const LAYERS_AT_ONCE = 4
 
 type ArrivingArchive = Extract<ArrivingPart, { kind: 'archive' }>
 const ERROR_MAX_CHARACTERS = 500
@@ -126,7 +129,7 @@ function listParts(
     ...memory.map((file): PortablePart => {
       const { sizeBytes } = file
       const read = () => readExtents(join(paths.memory, file.name))
-      return { kind: 'memory', key: memoryKey(file), sizeBytes, read }
+      return { kind: 'file', key: memoryKey(file), sizeBytes, isReadWhole: false, read }
     }),
     ...manifest.layers.map((layer): PortablePart => {
       return { kind: 'archive', key: layer, read: () => pack(host.layout.layer(layer), ['.']) }
@@ -198,10 +201,10 @@ function beginOf(
   parts: readonly ArrivingPart[],
 ): BeginArrival | undefined {
   if (manifest.kind === 'files') return undefined
-  const memory = new Map<string, ArrivingMemory>()
+  const memory = new Map<string, SparseFile>()
   for (const file of files) {
     const part = parts.find(({ key }) => key === memoryKey(file))
-    if (part?.kind === 'memory') memory.set(file.name, part.memory)
+    if (part?.kind === 'file') memory.set(file.name, part.file)
   }
   return memory.size === 0
     ? undefined
@@ -237,12 +240,15 @@ async function unpackAll(
   const [directory, ...others] = parts
   if (directory?.kind !== 'archive') throw damaged('the depot has nothing of it')
   const dir = join(work, 'snapshot')
+  // A layer that is here is the same one: its name is never used again.
+  const absent = others.filter(
+    (part): part is ArrivingArchive =>
+      part.kind === 'archive' && isLayerId(part.key) && !existsSync(layout.layer(part.key)),
+  )
   const unpackLayers = async () => {
-    for (const part of others) {
-      // A layer that is here is the same one: its name is never used again.
-      if (part.kind === 'archive' && isLayerId(part.key) && !existsSync(layout.layer(part.key)))
-        await unpackLayer(join(work, part.key), part)
-    }
+    const jobs = absent.map((part) => () => unpackLayer(join(work, part.key), part))
+    for (const result of await settleAll(jobs, LAYERS_AT_ONCE))
+      if (result.status === 'rejected') throw result.reason
   }
   await allOf([unpack(dir, directory), unpackLayers()])
   const manifest = await readManifest(join(dir, 'manifest.json'))

@@ -9,7 +9,7 @@ import { readMaterials } from './materials.ts'
 
 export const TEMPLATE_FORMAT_VERSION = 1
 
-export const templateManifestSchema = z.strictObject({
+const templateManifestSchema = z.strictObject({
   formatVersion: z.literal(TEMPLATE_FORMAT_VERSION),
   name: templateNameSchema,
   hash: z.string(),

@@ -68,11 +68,13 @@ async function locksOf(pid: number, mountPaths: ReadonlyMap<string, string>): Pr
     const path = await readlink(`/proc/${pid}/fd/${fd}`).catch(() => 'a file')
     const found = await stat(`/proc/${pid}/fd/${fd}`, { bigint: true }).catch(() => undefined)
     const held = [...info.matchAll(/^lock:.*$/gm)].map(([line]) => LOCK.exec(line)?.groups)
-    if (found === undefined || held.includes(undefined) || path.endsWith(' (deleted)')) {
+    if (found === undefined || held.includes(undefined)) {
       const inside = await pidInside(pid)
-      // A lease, or a lock on a file without a name: it could not be given back.
+      // A lease could not be given back.
       throw refused(`process ${inside} holds a lock on ${path}, on a volume`, { pid: inside })
     }
+    // A file without a name is the sandbox's own after a restore, and so is the lock on it.
+    if (found.nlink === 0n) continue
     for (const lock of held)
       locks.push(
         volumeLockSchema.parse({

@@ -30,6 +30,7 @@ const UID_BASE = 0x7000_0000
 
 export interface HoldQemu {
   readonly machine: Machine
+  /** The path of the disk with the tools of the guest. */
   readonly toolsDisk: string
   /** Whether it will load a snapshot. Otherwise its guest boots. */
   readonly isIncoming: boolean
@@ -144,7 +145,7 @@ function jailArguments(
     [host.kernel.image, JAIL.kernel],
     [host.initrd, JAIL.initrd],
     [memoryLibrary, JAIL.library],
-    [join(host.layout.disksDir, toolsDisk), JAIL.tools],
+    [toolsDisk, JAIL.tools],
   ] as const
   const devices = ['/dev/null', '/dev/urandom', ...(machine.accelerator === 'kvm' ? ['/dev/kvm'] : [])]
   const writable = [

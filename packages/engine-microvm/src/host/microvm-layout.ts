@@ -8,6 +8,8 @@ export class MicrovmLayout {
   /** Names the burrows that no sandbox has yet. */
   readonly sparesDir: string
   readonly snapshotsDir: string
+  /** Files that came with snapshots of other hosts, by their keys. Snapshots have links to them. */
+  readonly arrivedDir: string
   /** The same as those of the engine for processes. */
   readonly volumesDir: string
   /** QEMU's guest kernel, root disks and booted templates, shared by all state directories of a host. */
@@ -23,6 +25,7 @@ export class MicrovmLayout {
     this.burrowsDir = join(stateDir, 'microvm', 'burrows')
     this.sparesDir = join(stateDir, 'microvm', 'spares')
     this.snapshotsDir = join(stateDir, 'microvm', 'snapshots')
+    this.arrivedDir = join(stateDir, 'microvm', 'arrived')
     this.volumesDir = join(stateDir, 'volumes')
     this.kernelDir = join(dataDir, 'microvm', 'kernel')
     this.disksDir = join(dataDir, 'microvm', 'disks')

@@ -53,10 +53,10 @@ export class BootedTemplates {
   }
 
   /** A base for a boot from files: the root disk of the template and nothing else. */
-  async base({ tree, ...size }: BootTemplate, build: string): Promise<Base> {
+  async base({ tree, memoryBytes, cpus }: BootTemplate, build: string): Promise<Base> {
     const rootDisk = basename(await buildRootDisk(this.#host.layout.disksDir, tree))
     return {
-      machine: machineOf(this.#host, size),
+      machine: { ...versionsOf(this.#host), memoryBytes, cpus },
       template: tree.template,
       templateHash: tree.key,
       ...(tree.isImage && { isImage: true }),
@@ -70,9 +70,9 @@ export class BootedTemplates {
   }
 
   /** Everything that its memory depends on is part of the name. */
-  async #name({ tree, preload, preparation, ...size }: BootTemplate): Promise<string> {
+  async #name({ tree, preload, preparation, memoryBytes, cpus }: BootTemplate): Promise<string> {
     const { toolsDisk, initrd, tscKhz } = this.#host
-    const machine = machineOf(this.#host, size)
+    const machine = { ...versionsOf(this.#host), memoryBytes, cpus }
     const parts = [
       FORMAT,
       tree.template,
@@ -165,21 +165,7 @@ async function preload(burrow: MicrovmBurrow, modules: readonly string[]): Promi
   }
 }
 
-export function machineOf(
-  { qemu }: MicrovmHost,
-  { memoryBytes, cpus }: Pick<Machine, 'memoryBytes' | 'cpus'>,
-): Machine {
-  const { accelerator, version } = qemu
-  return { accelerator, qemuVersion: version, kernel: KERNEL_PIN.release, memoryBytes, cpus }
-}
-
-/** Why a snapshot cannot run here, or undefined. */
-export function machineProblem(host: MicrovmHost, { machine }: Base): string | undefined {
-  const here = machineOf(host, machine)
-  if (machine.accelerator !== here.accelerator)
-    return `it was taken with ${machine.accelerator}, and this host has ${here.accelerator}`
-  if (machine.qemuVersion !== here.qemuVersion)
-    return `it was taken by QEMU ${machine.qemuVersion}, and this host has ${here.qemuVersion}`
-  if (machine.kernel !== here.kernel) return `its guest runs Linux ${machine.kernel}, which is not installed`
-  return undefined
+/** What the snapshots of this host run with. */
+export function versionsOf({ qemu }: Pick<MicrovmHost, 'qemu'>): Omit<Machine, 'memoryBytes' | 'cpus'> {
+  return { accelerator: qemu.accelerator, qemuVersion: qemu.version, kernel: KERNEL_PIN.release }
 }

@@ -21,7 +21,7 @@ import type { MicrovmHost } from '../microvm-host.ts'
 import { connectWhenMade } from '../qemu/connect-socket.ts'
 import { JAIL } from '../qemu/qemu-arguments.ts'
 import type { QmpClient } from '../qemu/qmp-client.ts'
-import type { Base, MountedVolume } from '../storage/manifest.ts'
+import { type Base, disksOf, type MountedVolume } from '../storage/manifest.ts'
 
 /** Emulated, on a machine with other work. With KVM a boot takes a second or two. */
 const BOOT_TIMEOUT_MS = 600_000
@@ -67,11 +67,7 @@ export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<M
   const { base, isBoot, limits, signal } = make
   signal?.throwIfAborted()
   refuseLimits(limits, base.machine)
-  const hold = {
-    ...{ machine: base.machine, toolsDisk: base.toolsDisk, isIncoming: !isBoot, signal },
-    ...(base.isImage && { python: `/.dormouse/${RUNTIME_PYTHON}` }),
-  }
-  const qemu = await (isBoot ? holdQemu(host, hold) : sparesOf(host).take(hold)).catch((error: unknown) => {
+  const qemu = await takeQemu(host, make).catch((error: unknown) => {
     throw reasonOf(error, signal)
   })
   const plan = planMounts(isBoot ? [] : (make.hadVolumes ?? []), make.volumes ?? [])
@@ -107,6 +103,18 @@ export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<M
   }
 }
 
+function takeQemu(host: MicrovmHost, { base, source, isBoot, signal }: MakeBurrow): Promise<HeldQemu> {
+  const ownTools = source && join(source.disks, base.toolsDisk)
+  // Those of another host: no spare has them.
+  const isForeign = ownTools !== undefined && existsSync(ownTools)
+  const hold = {
+    toolsDisk: isForeign ? ownTools : join(host.layout.disksDir, base.toolsDisk),
+    ...{ machine: base.machine, isIncoming: !isBoot, signal },
+    ...(base.isImage && { python: `/.dormouse/${RUNTIME_PYTHON}` }),
+  }
+  return isBoot || isForeign ? holdQemu(host, hold) : sparesOf(host).take(hold)
+}
+
 function reasonOf(error: unknown, signal?: AbortSignal): unknown {
   if (!signal?.aborted) return error
   return new DormouseError('cancelled', 'The start was cancelled.', { cause: signal.reason })
@@ -139,7 +147,7 @@ async function prepareFiles(
   { source, isBoot }: Pick<MakeBurrow, 'source' | 'isBoot'>,
 ): Promise<void> {
   if (source === undefined) return
-  await linkExisting(source.disks, paths.disks, base.disks)
+  await linkExisting(source.disks, paths.disks, disksOf(base))
   if (isBoot) return
   await linkExisting(source.memory, paths.memory, base.memory)
   await copyFile(source.map, paths.map)

@@ -10,7 +10,7 @@ import type { MicrovmHost } from '../microvm-host.ts'
 import { pagesProgram } from '../native-programs.ts'
 import { memoryInJail } from '../qemu/qemu-arguments.ts'
 import { type Manifest, readManifest } from '../storage/manifest.ts'
-import { machineProblem } from './booted-template.ts'
+import { problemHere } from './machine-needs.ts'
 
 /** Snapshots on disk. Hard links share disks and memory files, so the file system counts references. */
 export class MicrovmSnapshotStore {
@@ -38,7 +38,7 @@ export class MicrovmSnapshotStore {
     const problem =
       of !== undefined && manifest.sandboxId !== of
         ? 'it was taken of another sandbox'
-        : machineProblem(this.#host, manifest.base)
+        : problemHere(this.#host, manifest.base)
     if (problem !== undefined)
       throw new DormouseError('snapshot_unusable', `The snapshot cannot be restored: ${problem}.`)
     return manifest
@@ -67,7 +67,7 @@ export class MicrovmSnapshotStore {
   /** Removes what snapshots and deletions that did not finish left behind. */
   async removeLeftovers(): Promise<void> {
     for (const name of await readdir(this.#host.layout.snapshotsDir)) {
-      if (/^\.(taking|deleting)-/.test(name))
+      if (/^\.(taking|deleting|sending)-/.test(name))
         await rm(join(this.#host.layout.snapshotsDir, name), { recursive: true, force: true })
     }
   }

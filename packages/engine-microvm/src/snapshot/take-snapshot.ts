@@ -28,7 +28,7 @@ import type { MicrovmBurrow } from '../burrow/microvm-burrow.ts'
 import { type SavedPaths, savedPaths } from '../host/microvm-layout.ts'
 import { pagesProgram } from '../native-programs.ts'
 import { JAIL, memoryInJail } from '../qemu/qemu-arguments.ts'
-import { type Base, MANIFEST_FORMAT_VERSION, type Manifest } from '../storage/manifest.ts'
+import { type Base, disksOf, MANIFEST_FORMAT_VERSION, type Manifest } from '../storage/manifest.ts'
 import { ignoreMemory, linkExisting, waitForMigration } from './make-burrow.ts'
 
 /** Device state has about 60 KB; a hostile QEMU must not fill the disk. */
@@ -93,7 +93,7 @@ async function saveParts(burrow: MicrovmBurrow, take: TakeSnapshot, to: Work): P
   const disk = `${newLayerId()}.qcow2`
   await saveDisk(burrow.paths.disk, join(work.disks, disk), take.endsAfter)
   sums[`disks/${disk}`] = await hashFile(join(work.disks, disk))
-  await linkExisting(burrow.paths.disks, work.disks, base.disks)
+  await linkExisting(burrow.paths.disks, work.disks, disksOf(base))
   return { ...base, disks: [...base.disks, disk], memory }
 }
 

@@ -17,7 +17,7 @@ import { z } from 'zod'
 export const MANIFEST_FORMAT_VERSION = 1
 
 /** What a guest was booted with. Its memory and devices only make sense to the same machine. */
-export const machineSchema = z.strictObject({
+const machineSchema = z.strictObject({
   accelerator: z.enum(['kvm', 'tcg']),
   qemuVersion: z.string(),
   kernel: z.string(),
@@ -53,6 +53,11 @@ export type MountedVolume = z.output<typeof mountedVolumesSchema>[number]
 
 /** What a burrow was made from. */
 export type Base = z.output<typeof baseSchema>
+
+/** All disks that a machine of this base has, below its own. */
+export function disksOf({ disks, toolsDisk }: Base): readonly string[] {
+  return [...disks, toolsDisk]
+}
 
 const snapshotId = z.custom<SnapshotId>((value) => typeof value === 'string' && isSnapshotId(value))
 

@@ -11,7 +11,7 @@ const FORMAT = 'v2'
 const TOOLS_FORMAT = 'v3'
 /** In the directory of tools. Programs of a sandbox are started with it where it exists. */
 const GUARD_LIBRARY = 'lib/libdormouse-guard.so'
-export const ROOT_DISK_BYTES = 10 * 1024 ** 3
+const ROOT_DISK_BYTES = 10 * 1024 ** 3
 const TOOLS_DISK_BYTES = 512 * 1024 ** 2
 /** Sparse: only what is written takes space. */
 const BYTES_PER_INODE = 16_384

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dormouse_agent import VERSION, frames, limits
 from dormouse_agent.channel import Channel
 from dormouse_agent.errors import OpError, op_error_of
+from dormouse_json import decode
 
 if TYPE_CHECKING:
     from dormouse_agent.agent import Agent
@@ -168,7 +169,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._channels[channel_id] = channel
         try:
-            found, args = self._agent.operations.resolve(json.loads(payload))
+            found, args = self._agent.operations.resolve(decode(payload))
             channel.takes_data = found.takes_data
             answer = found.handler(self._agent, channel, args)
             if isinstance(answer, dict):

@@ -306,7 +306,7 @@ class Context:
             run.error(str(message["name"]), str(message["message"]), str(message["traceback"]))
         elif kind == "done":
             code = int(message["code"])
-            self._redirect_between_runs()
+            self._redirect_between_runs(drained=True)
             self._finish(code & 0xFF)
 
     def _on_result(self, run: Run | None, message: dict[str, Any]) -> None:
@@ -361,8 +361,8 @@ class Context:
         self._bash.linger(self._agent.lingering)
         self._bash = None
 
-    def _redirect_between_runs(self) -> None:
-        self.kernel.redirect(*self.targets_between_runs())
+    def _redirect_between_runs(self, drained: bool = False) -> None:
+        self.kernel.redirect(*self.targets_between_runs(), drained)
 
     def targets_between_runs(self) -> tuple[TextEvents, TextEvents]:
         """Where stdout and stderr go while no run is active."""

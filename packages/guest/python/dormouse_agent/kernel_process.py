@@ -1,7 +1,6 @@
 """The agent's end of a kernel: a control socket and two pipes, read in order (PROTOCOL.md, Agent and kernel)."""
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -16,6 +15,7 @@ from dormouse_agent.reaper import Reaper
 from dormouse_agent.spawn import Spawn, spawn
 from dormouse_agent.text_events import TextEvents
 from dormouse_agent.users import User
+from dormouse_json import decode
 
 LENGTH = struct.Struct(">I")
 
@@ -76,9 +76,10 @@ class KernelProcess:
         self._loop.add_reader(ours.fileno(), self._on_readable)
         reaper.watch(child, self._on_exit)
 
-    def redirect(self, stdout: TextEvents, stderr: TextEvents) -> None:
-        self.stdout.switch_to(stdout)
-        self.stderr.switch_to(stderr)
+    def redirect(self, stdout: TextEvents, stderr: TextEvents, drained: bool = False) -> None:
+        """`drained`: called for a message, so all output from before it has been read."""
+        self.stdout.switch_to(stdout, drained)
+        self.stderr.switch_to(stderr, drained)
 
     def send(self, message: dict[str, Any]) -> None:
         payload = encode_json(message)
@@ -160,7 +161,7 @@ class KernelProcess:
             payload = bytes(memoryview(incoming)[LENGTH.size : LENGTH.size + length])
             del incoming[: LENGTH.size + length]
             try:
-                message = json.loads(payload)
+                message = decode(payload)
                 assert isinstance(message, dict)
                 self._take(message)
             except (ValueError, KeyError, TypeError, AssertionError, RecursionError):

@@ -204,9 +204,9 @@ class KernelSupervisor:
         else:
             self._failed(self._unusable or f"{why} while it was starting")
 
-    def redirect(self, stdout: TextEvents, stderr: TextEvents) -> None:
+    def redirect(self, stdout: TextEvents, stderr: TextEvents, drained: bool = False) -> None:
         if self._process is not None:
-            self._process.redirect(stdout, stderr)
+            self._process.redirect(stdout, stderr, drained)
 
     def _linger(self, process: KernelProcess) -> None:
         process.redirect(*self._context.targets_between_runs())

@@ -51,10 +51,10 @@ class OutputPipe:
                 waiting -= size
             return
 
-    def switch_to(self, target: TextEvents | None) -> None:
-        """Output written so far goes to the old target, later output to `target`."""
+    def switch_to(self, target: TextEvents | None, drained: bool = False) -> None:
+        """Output written so far goes to the old target, later output to `target`. `drained`: it was read just now."""
         # A pipe without a target may already hold the first output of its new process.
-        if self.target is not None:
+        if self.target is not None and not drained:
             self.drain()
         if self.target is not None:
             self.target.end()

@@ -15,8 +15,9 @@ from dormouse_agent.users import get_user
 class Destination:
     to: str
     cwd: str
-    # Paths in the archive, each with whether it is a directory. None: the archive comes from `pack`.
-    roots: list[tuple[str, bool]] | None = None
+    # Paths in the archive, each with whether it is a directory, and what a file is called where it is copied to. None:
+    # the archive comes from `pack`.
+    roots: list[tuple[str, bool, str]] | None = None
     chown: str | None = None
     chmod: str | None = None
     # Unpacks archives among the sources, as ADD does.
@@ -68,9 +69,9 @@ class _Writer:
         if roots is None:
             kind, _number, *below = name.split("/", 2)
             return kind == "d", below[0] if below else ""
-        for root, is_directory in roots:
+        for root, is_directory, called in roots:
             if not is_directory and name == root:
-                return False, os.path.basename(name)
+                return False, called
             if is_directory and (root == "." or name == root or name.startswith(f"{root}/")):
                 return True, name if root == "." else os.path.relpath(name, root)
         return None

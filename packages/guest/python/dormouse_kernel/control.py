@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import select
 import socket
 import struct
@@ -13,11 +12,12 @@ import time
 from collections import deque
 from typing import Any
 
+from dormouse_json import decode, make_encoder
 from dormouse_kernel.interrupts import Interrupts
 from dormouse_kernel.limits import READ_WAIT_S, READ_WAIT_STEP_S
 
 LENGTH = struct.Struct(">I")
-_encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
+encode = make_encoder(allow_nan=True)
 
 
 class Control:
@@ -101,13 +101,8 @@ class Control:
             end = LENGTH.size + LENGTH.unpack_from(buffer)[0]
             if len(buffer) < end:
                 return
-            self._inbox.append(json.loads(bytes(memoryview(buffer)[LENGTH.size : end])))
+            self._inbox.append(decode(bytes(memoryview(buffer)[LENGTH.size : end])))
             del buffer[:end]
-
-
-def encode(message: dict[str, Any]) -> bytes:
-    # Unescaped output holds no \uD800 escapes, so replacing at the encoder keeps lone surrogates out.
-    return _encoder.encode(message).encode("utf-8", "replace")
 
 
 def _unread_bytes(fd: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import time
+from functools import lru_cache
 
 SIGEV_SIGNAL = 0
 SIGEVENT_BYTES = 64
@@ -40,5 +41,9 @@ class OneShotTimer:
         return True
 
     def _set(self, seconds: float) -> bool:
-        value = struct.pack("qqqq", 0, 0, int(seconds), int(seconds % 1 * 1_000_000_000))
-        return self._libc.timer_settime(self._timer, 0, value, None) == 0
+        return self._libc.timer_settime(self._timer, 0, _time_value(seconds), None) == 0
+
+
+@lru_cache(maxsize=4)
+def _time_value(seconds: float) -> bytes:
+    return struct.pack("qqqq", 0, 0, int(seconds), int(seconds % 1 * 1_000_000_000))

@@ -8,7 +8,7 @@ from typing import Any
 
 from dormouse_kernel.control import Control
 from dormouse_kernel.hooks import HookRunner
-from dormouse_kernel.interrupts import Interrupts
+from dormouse_kernel.interrupts import Interrupts, set_handler
 from dormouse_kernel.output_streams import OutputStreams
 from dormouse_kernel.reseed import Reseeder
 from dormouse_kernel.user_module import UserModule
@@ -43,7 +43,7 @@ class Wakes:
         self._requests: list[int] = []
 
     def establish(self) -> None:
-        signal.signal(signal.SIGURG, self._on_signal)
+        set_handler(signal.SIGURG, self._on_signal)
 
     def enter_run(self) -> None:
         self._in_run = True

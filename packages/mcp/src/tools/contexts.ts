@@ -4,6 +4,10 @@ import { sandboxInput } from '../fields.ts'
 import { defineTool, type ToolCall } from '../tool.ts'
 
 const DEFAULT_CONTEXT = 'default'
+type Language = Context['language']
+const LANGUAGES: { readonly [Name in Language]: Name } = {
+  ...{ python: 'python', bash: 'bash', javascript: 'javascript', typescript: 'typescript', r: 'r' },
+}
 
 const contextOutput = z.object({
   name: z.string(),
@@ -23,7 +27,7 @@ Returns the contexts.`,
     name: z.string().min(1).optional().describe('The context. Required unless you list.'),
     cwd: z.string().min(1).optional().describe('Its working directory, for `create` and `restart`.'),
     language: z
-      .enum(['python', 'bash', 'javascript', 'typescript', 'r'])
+      .enum(LANGUAGES)
       .optional()
       .describe('For `create`. Default: `python`. A `bash` keeps its variables and directory.'),
     python: z

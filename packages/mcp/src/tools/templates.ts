@@ -17,6 +17,7 @@ decides which programs and packages are installed.`,
         description: z.string().optional(),
         image: z.string().optional().describe('The container image that it was built on.'),
         state: z.string().describe('`ready`, `building` or `failed`.'),
+        progress: z.string().optional().describe('What its build does now.'),
         error: z.string().optional().describe('Why its build failed.'),
       }),
     ),
@@ -26,11 +27,12 @@ decides which programs and packages are installed.`,
   call: async ({ cursor }, { conversation, signal }) => {
     const pages = conversation.client.templates.list({ signal })
     const { items, nextCursor } = await pages.page({ limit: TEMPLATES_LISTED_MAX, cursor })
-    const templates = items.map(({ name, description, image, state, error }) => ({
+    const templates = items.map(({ name, description, image, state, progress, error }) => ({
       name,
       description,
       image,
       state,
+      progress,
       error,
     }))
     return { structured: { templates, nextCursor } }

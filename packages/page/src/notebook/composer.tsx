@@ -1,4 +1,4 @@
-import type { Sandbox } from 'dormouse'
+import type { Context, Sandbox } from 'dormouse'
 import { useRef, useState } from 'preact/hooks'
 import { Glyph } from '../parts/icons.tsx'
 import { attempt } from '../state/toasts.ts'
@@ -10,12 +10,17 @@ interface ComposerProps {
   readonly contexts: readonly string[]
 }
 
-const LANGUAGES = ['python', 'bash', 'javascript', 'typescript', 'r'] as const
+type Language = Context['language']
+
+const NAMES: Readonly<Record<Language, true>> = {
+  ...{ python: true, bash: true, javascript: true, typescript: true, r: true },
+}
+const LANGUAGES = Object.keys(NAMES) as Language[]
 
 /** Code to run next. Several runs in one context wait in a queue. */
 export function Composer({ sandbox, isAsleep, contexts }: ComposerProps) {
   const editor = useRef<EditorHandle>(null)
-  const [language, setLanguage] = useState<(typeof LANGUAGES)[number]>('python')
+  const [language, setLanguage] = useState<Language>('python')
   const [context, setContext] = useState('default')
   const run = () => {
     const code = editor.current?.text() ?? ''
@@ -34,10 +39,7 @@ export function Composer({ sandbox, isAsleep, contexts }: ComposerProps) {
       <footer>
         <label>
           <span class="hidden">Language</span>
-          <select
-            value={language}
-            onChange={(event) => setLanguage(event.currentTarget.value as (typeof LANGUAGES)[number])}
-          >
+          <select value={language} onChange={(event) => setLanguage(event.currentTarget.value as Language)}>
             {LANGUAGES.map((name) => (
               <option key={name}>{name}</option>
             ))}

@@ -41,7 +41,7 @@ export function HtmlFrame({ html }: { html: string }) {
   )
 }
 
-export function documentOf(html: string): string {
+function documentOf(html: string): string {
   const clean = DOMPurify.sanitize(html, {
     USE_PROFILES: { html: true, svg: true, mathMl: true },
     FORBID_TAGS: [

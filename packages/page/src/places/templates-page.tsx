@@ -4,7 +4,7 @@ import { client } from '../client.ts'
 import { confirmed } from '../parts/confirm.tsx'
 import { Table } from '../parts/table.tsx'
 import { useRead } from '../parts/use-read.ts'
-import { Link, route } from '../router.tsx'
+import { Link, navigate, route } from '../router.tsx'
 import { mayRun } from '../state/session.ts'
 import { attempt, tell } from '../state/toasts.ts'
 import { ago, bytes } from '../words.ts'
@@ -44,9 +44,9 @@ export function TemplatesPage() {
             {one.name}
           </Link>,
           <span key="state" class={`build ${one.state}`}>
-            {one.state}
+            {one.progress === undefined ? one.state : `${one.state}: ${one.progress}`}
           </span>,
-          one.from ?? one.source.replace('_', ' '),
+          one.from ?? one.image ?? one.source.replace('_', ' '),
           bytes(one.bytes),
           ago(one.createdAt),
           mayRun() && one.source !== 'built_in' && one.source !== 'host' && (
@@ -82,7 +82,7 @@ function useLog(name: string, state: Template['state']): readonly string[] | und
 }
 
 function BuildLog({
-  template: { name, state, description, logTail, error, materials },
+  template: { name, state, description, logTail, error, failedStep, materials },
 }: {
   template: Template
 }) {
@@ -95,11 +95,23 @@ function BuildLog({
       {description !== undefined && <p>{description}</p>}
       {materials !== undefined && <p class="note">{materials.count} packages</p>}
       {error !== undefined && <p class="problem">{error}</p>}
+      {failedStep !== undefined && mayRun() && (
+        <button type="button" onClick={() => void debug(name)}>
+          Open a sandbox in the state before this step
+        </button>
+      )}
       <pre class="log" role="log" aria-label="Build log" ref={end} tabIndex={0}>
         {lines?.length ? lines.join('\n') : (logTail ?? 'There is no build log.')}
       </pre>
     </div>
   )
+}
+
+async function debug(name: string): Promise<void> {
+  await attempt('Open a sandbox', async () => {
+    const { id } = await client.templates.debug(name)
+    navigate(`/sandboxes/${id}`)
+  })
 }
 
 function NewTemplate({ onMade }: { onMade: () => void }) {
@@ -114,7 +126,9 @@ function NewTemplate({ onMade }: { onMade: () => void }) {
     const name = String(data.get('name')).trim()
     setIsBusy(true)
     await attempt('Build', async () => {
-      await client.templates.create({ name, from: 'python', packages: list('packages'), pip: list('pip') })
+      const image = String(data.get('image')).trim()
+      const base = image === '' ? { from: 'python' } : { image }
+      await client.templates.create({ name, ...base, packages: list('packages'), pip: list('pip') })
       tell(`Building ${name}`)
       onMade()
     })
@@ -126,6 +140,9 @@ function NewTemplate({ onMade }: { onMade: () => void }) {
       <div class="fields">
         <label>
           Name <input name="name" required maxLength={63} />
+        </label>
+        <label>
+          Container image <input name="image" placeholder="none: the template python" />
         </label>
         <label>
           Debian packages <input name="packages" placeholder="ffmpeg graphviz" />

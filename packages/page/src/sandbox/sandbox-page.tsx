@@ -6,6 +6,7 @@ import { client } from '../client.ts'
 import { FamilyPart } from '../family/family-part.tsx'
 import { FilesPart } from '../files/files-part.tsx'
 import { Notebook } from '../notebook/notebook.tsx'
+import { useCurrentShown } from '../parts/use-current-shown.ts'
 import { PortsPart } from '../ports/ports-part.tsx'
 import { correctAddress, Link } from '../router.tsx'
 import { SettingsPart } from '../settings/settings-part.tsx'
@@ -37,6 +38,7 @@ const PARTS: Record<string, { readonly name: string; readonly Part: ComponentTyp
 export function SandboxPage({ id, part }: { id: string; part: string }) {
   const info = sandboxOf(id)
   const found = info?.id
+  const tabs = useCurrentShown(`${found} ${part}`)
   // One object for the life of the page: parts keep it.
   const sandbox = useMemo(() => (info === undefined ? undefined : new Sandbox(client, info)), [found])
   // A name may change while the page is open; an id does not.
@@ -58,7 +60,7 @@ export function SandboxPage({ id, part }: { id: string; part: string }) {
   return (
     <div class={`sandbox ${info.state === 'running' ? 'awake' : 'asleep'}`}>
       <SandboxHead info={info} />
-      <nav class="tabs" aria-label="Parts of the sandbox">
+      <nav ref={tabs} class="tabs" aria-label="Parts of the sandbox">
         {Object.entries(PARTS).map(([key, { name }]) => (
           <Link key={key} to={`/sandboxes/${id}/${key}`} aria-current={key === part ? 'page' : undefined}>
             {name}

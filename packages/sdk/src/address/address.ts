@@ -22,10 +22,10 @@ const DEFAULT_DATA_DIR = '/var/lib/dormouse'
 export async function findAddress(options: AddressOptions): Promise<Address> {
   const asked = options.url ?? environment('DORMOUSE_URL')
   const apiKey = options.apiKey ?? environment('DORMOUSE_API_KEY')
-  if (asked !== undefined && apiKey !== undefined) return checked({ url: asked, apiKey, isFromFile: false })
+  if (asked !== undefined && apiKey !== undefined) return { url: checked(asked), apiKey, isFromFile: false }
   const dataDir = options.dataDir ?? environment('DORMOUSE_DATA') ?? DEFAULT_DATA_DIR
   const local = await findLocalServer(dataDir)
-  const url = asked ?? local?.url ?? DEFAULT_URL
+  const url = checked(asked ?? local?.url ?? DEFAULT_URL)
   // The key in the file is only for the server that wrote it.
   const localKey = local !== undefined && originOf(local.url) === originOf(url) ? local.key : undefined
   const key = apiKey ?? localKey
@@ -36,7 +36,7 @@ export async function findAddress(options: AddressOptions): Promise<Address> {
         'neither.',
     })
   }
-  return checked({ url, apiKey: key, isFromFile: local !== undefined && asked === undefined })
+  return { url, apiKey: key, isFromFile: local !== undefined && asked === undefined }
 }
 
 async function findLocalServer(dataDir: string): Promise<{ url: string; key: string } | undefined> {
@@ -45,14 +45,14 @@ async function findLocalServer(dataDir: string): Promise<{ url: string; key: str
   return readLocalServer(dataDir)
 }
 
-function checked({ url, ...rest }: Address): Address {
-  const origin = originOf(url)
-  if (origin === undefined) {
+/** Without slashes at its end. */
+function checked(url: string): string {
+  if (originOf(url) === undefined) {
     throw new DormouseError('invalid_argument', `url: ${JSON.stringify(url)} is not a URL of a server`, {
       hint: 'Give one like http://127.0.0.1:7070.',
     })
   }
-  return { url: url.replace(/\/+$/, ''), ...rest }
+  return url.replace(/\/+$/, '')
 }
 
 function originOf(url: string): string | undefined {

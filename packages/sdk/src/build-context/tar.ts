@@ -6,17 +6,23 @@ export interface TarFile {
   readonly mode: number
   readonly sizeBytes: number
   readonly content?: () => Promise<AsyncIterable<Uint8Array> | Uint8Array>
+  /** What a symbolic link points to. */
+  readonly link?: string
 }
 
-/** Writes a tar archive. Long paths get an extended header, as POSIX wants it. */
+/** Names of files and targets of links that do not fit into a header. */
+const NAME_MAX_BYTES = 100
+
+/** Writes a tar archive. Long names get an extended header, as POSIX wants it. */
 export async function* tar(files: Iterable<TarFile>): AsyncGenerator<Uint8Array> {
   for (const file of files) {
-    if (new TextEncoder().encode(file.path).length > 100) yield* extendedHeader(file.path)
-    yield header(file.path, {
-      type: file.path.endsWith('/') ? '5' : '0',
-      mode: file.mode,
-      size: file.sizeBytes,
-    })
+    const { path, mode, sizeBytes: size, link = '' } = file
+    const long = Object.entries({ path, linkpath: link }).filter(
+      ([, text]) => byteLength(text) > NAME_MAX_BYTES,
+    )
+    if (long.length > 0) yield* extendedHeader(long)
+    const type = file.link !== undefined ? '2' : path.endsWith('/') ? '5' : '0'
+    yield header(path, { type, mode, size, link })
     if (file.content === undefined) continue
     let written = 0
     const content = await file.content()
@@ -30,22 +36,28 @@ export async function* tar(files: Iterable<TarFile>): AsyncGenerator<Uint8Array>
   yield new Uint8Array(2 * BLOCK)
 }
 
-function* extendedHeader(path: string): Generator<Uint8Array> {
-  const encoder = new TextEncoder()
-  const body = ` path=${path}\n`
-  const bytes = encoder.encode(body).length
-  // The length counts its own digits.
-  let length = bytes + String(bytes).length
-  length = bytes + String(length).length
-  const record = encoder.encode(`${length}${body}`)
-  yield header('PaxHeader', { type: 'x', mode: 0o644, size: record.length })
-  yield record
-  yield new Uint8Array((BLOCK - (record.length % BLOCK)) % BLOCK)
+function* extendedHeader(fields: readonly (readonly [name: string, value: string])[]): Generator<Uint8Array> {
+  const records = new TextEncoder().encode(fields.map(([name, value]) => record(name, value)).join(''))
+  yield header('PaxHeader', { type: 'x', mode: 0o644, size: records.length, link: '' })
+  yield records
+  yield new Uint8Array((BLOCK - (records.length % BLOCK)) % BLOCK)
+}
+
+/** The length in front counts its own digits. */
+function record(name: string, value: string): string {
+  const body = ` ${name}=${value}\n`
+  const bytes = byteLength(body)
+  const guess = bytes + String(bytes).length
+  return `${bytes + String(guess).length}${body}`
+}
+
+function byteLength(text: string): number {
+  return new TextEncoder().encode(text).length
 }
 
 function header(
   path: string,
-  { type, mode, size }: { type: string; mode: number; size: number },
+  { type, mode, size, link }: { type: string; mode: number; size: number; link: string },
 ): Uint8Array {
   const block = new Uint8Array(BLOCK)
   const encoder = new TextEncoder()
@@ -53,7 +65,7 @@ function header(
     block.set(encoder.encode(text).subarray(0, length), at)
   const octal = (value: number, at: number, length: number) =>
     put(value.toString(8).padStart(length - 1, '0'), at, length - 1)
-  put(path, 0, 100)
+  put(path, 0, NAME_MAX_BYTES)
   octal(mode & 0o7777, 100, 8)
   octal(0, 108, 8)
   octal(0, 116, 8)
@@ -61,6 +73,7 @@ function header(
   octal(0, 136, 12)
   put('        ', 148, 8)
   put(type, 156, 1)
+  put(link, 157, NAME_MAX_BYTES)
   put('ustar\u000000', 257, 8)
   octal(
     block.reduce((sum, byte) => sum + byte, 0),

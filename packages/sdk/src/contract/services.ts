@@ -32,8 +32,8 @@ export type DeployServiceBody = {
   network?: NetworkBody
   public?: boolean
   replicas?: { min?: number; max?: number; concurrency?: number; idleMs?: number }
-  health?: { path?: string; intervalMs?: number; timeoutMs?: number; failures?: number }
-  restart?: 'always' | 'never' | undefined
+  health?: { path?: string; intervalMs?: number; timeoutMs?: number; failures?: number } | null
+  restart?: 'always' | 'never'
   checkpointEveryMs?: number
   keepVersions?: number
 }
@@ -91,7 +91,7 @@ export type ServicePageAnswer = { items: readonly ServiceAnswer[]; nextCursor?: 
 export type UpdateServiceBody = {
   public?: boolean
   replicas?: { min?: number; max?: number; concurrency?: number; idleMs?: number }
-  health?: { path?: string; intervalMs?: number; timeoutMs?: number; failures?: number }
+  health?: { path?: string; intervalMs?: number; timeoutMs?: number; failures?: number } | null
   restart?: 'always' | 'never'
   checkpointEveryMs?: number
   keepVersions?: number

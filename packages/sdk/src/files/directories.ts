@@ -27,7 +27,7 @@ export function uploadDirectory(
     const { localFiles } = await import('#local-files')
     if (!(await localFiles.isDirectory(local)))
       throw invalidArgument('local', 'is not a directory', local, '`files.write` writes one file.')
-    const tree = await localFiles.readTree(local, filter)
+    const tree = await localFiles.readTree(local, { filter })
     await each(tree.directories, outer, (below, signal) =>
       files.mkdir(joined(remote, below), { user, signal }),
     )

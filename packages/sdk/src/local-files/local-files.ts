@@ -8,16 +8,30 @@ export interface LocalTreeFile {
   readonly sizeBytes: number
 }
 
+export interface LocalTreeLink {
+  readonly below: string
+  readonly target: string
+}
+
 export interface LocalTree {
   /** Below the directory, parents first; the first is the directory itself, as ''. */
   readonly directories: readonly string[]
   readonly files: readonly LocalTreeFile[]
+  /** Empty unless links are kept. */
+  readonly links: readonly LocalTreeLink[]
+}
+
+export interface ReadTree {
+  /** False leaves out what is there, with all below it. */
+  readonly filter: (below: string) => boolean
+  /** Otherwise links to files count as files, and other links are left out. */
+  readonly keepsLinks?: boolean
 }
 
 /** Files of the machine that runs the SDK. Only Node has them. */
 export interface LocalFiles {
   saveFile(path: string | URL, content: string | Uint8Array): Promise<void>
-  readTree(local: string, filter: (below: string) => boolean): Promise<LocalTree>
+  readTree(local: string, options: ReadTree): Promise<LocalTree>
   isDirectory(path: string): Promise<boolean>
   contentOf(file: LocalTreeFile): Promise<FileContent>
   makeDirectory(local: string, below: string): Promise<void>

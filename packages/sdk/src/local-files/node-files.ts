@@ -1,10 +1,21 @@
 import { randomBytes } from 'node:crypto'
 import { createReadStream, type Dirent } from 'node:fs'
-import { lstat, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import {
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises'
 import { dirname, join, sep } from 'node:path'
 import { DormouseError } from '../error.ts'
 import type { FileContent } from '../files/files.ts'
-import type { LocalFiles, LocalTree, LocalTreeFile } from './local-files.ts'
+import type { LocalFiles, LocalTree, LocalTreeFile, LocalTreeLink, ReadTree } from './local-files.ts'
 
 const PERMISSIONS = 0o777
 /** A file up to this size is sent as a whole, so that it can be sent again after a lost connection. */
@@ -25,10 +36,11 @@ async function saveFile(path: string | URL, content: string | Uint8Array): Promi
   await writeFile(path, content)
 }
 
-/** Links to files count as files. Other links and special files are left out. */
-async function readTree(local: string, filter: (below: string) => boolean): Promise<LocalTree> {
+/** Special files are left out. */
+async function readTree(local: string, { filter, keepsLinks = false }: ReadTree): Promise<LocalTree> {
   const directories = ['']
   const files: LocalTreeFile[] = []
+  const links: LocalTreeLink[] = []
   // Grows while it is read.
   for (const directory of directories) {
     const entries = await readdir(join(local, directory), { withFileTypes: true })
@@ -37,10 +49,12 @@ async function readTree(local: string, filter: (below: string) => boolean): Prom
       if (!entry.isDirectory() && !entry.isFile() && !entry.isSymbolicLink()) continue
       if (!filter(below)) continue
       if (entry.isDirectory()) directories.push(below)
+      else if (entry.isSymbolicLink() && keepsLinks)
+        links.push({ below, target: (await readlink(join(local, below))).replaceAll(sep, '/') })
       else files.push(...(await fileAt(join(local, below), below)))
     }
   }
-  return { directories, files }
+  return { directories, files, links }
 }
 
 async function isDirectory(path: string): Promise<boolean> {

@@ -42,7 +42,7 @@ export function nothing(description: string) {
 }
 
 /** The body of a POST without parameters. Unknown fields are refused, as everywhere. */
-export const noBody = z.strictObject({}).prefault({})
+export const emptyBody = z.strictObject({}).prefault({})
 
 /** The parameters of every route below one sandbox. */
 export const sandboxParams = z.strictObject({ id: sandboxRefField })

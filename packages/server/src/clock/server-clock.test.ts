@@ -85,6 +85,25 @@ describe('the confirmed wall clock', () => {
   })
 })
 
+describe('what another host wrote down while this server ran', () => {
+  test('is as long ago as it says, and ages from then on', () => {
+    const clock = serverClock(host)
+    pass(clock, DAY_MS)
+    const moment = Moment.elsewhere(clock, host.wall - 5 * MINUTE_MS)
+    pass(clock, MINUTE_MS)
+    host.wall -= HOUR_MS
+    expect(moment.elapsedMs).toBe(6 * MINUTE_MS)
+  })
+
+  test('is not in the future when the clock of that host is ahead', () => {
+    const clock = serverClock(host)
+    pass(clock, DAY_MS)
+    const moment = Moment.elsewhere(clock, host.wall + HOUR_MS)
+    pass(clock, MINUTE_MS)
+    expect(moment.elapsedMs).toBe(MINUTE_MS)
+  })
+})
+
 describe('what an earlier server wrote down', () => {
   test('has aged by the time in which there was no server, if that was short', () => {
     const recordedMs = host.wall

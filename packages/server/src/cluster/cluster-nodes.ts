@@ -1,7 +1,6 @@
 import { chooseHost } from '@dormouse/cluster'
 import { DormouseError, type SandboxId } from '@dormouse/contracts'
 import type { DrainedAnswer, MovedAnswer } from '@dormouse/contracts/http'
-import type { SnapshotTransfer } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { ForkSpread } from '../sandbox/fork-spread.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
@@ -10,6 +9,7 @@ import type { Sandboxes } from '../sandbox/sandboxes.ts'
 import type { Cluster } from './cluster.ts'
 import { type Nodes, nodeView } from './nodes.ts'
 import { isPortable, reasonToStay } from './replication.ts'
+import type { SnapshotCarrier } from './snapshot-carrier.ts'
 
 /** A call may wake the sandbox between its sleep and the move. */
 const TRIES_MAX = 5
@@ -19,7 +19,7 @@ const SHOWN_MAX = 20
 export interface ClusterNodesOptions {
   readonly cluster: Cluster
   readonly sandboxes: Sandboxes
-  readonly transfer: SnapshotTransfer
+  readonly transfer: SnapshotCarrier
   readonly log: Log
 }
 
@@ -158,7 +158,7 @@ export class ClusterNodes implements Nodes, ForkSpread {
     const record = cluster.hosts.find(node)
     if (record === undefined || cluster.hosts.stateOf(node) !== 'alive') return 'it is not alive'
     const replica = cluster.owned.find(id)?.entry.replica
-    return replica === undefined ? undefined : transfer.problemOf(replica.needs, record.abilities)
+    return replica === undefined ? undefined : transfer.problemOf(replica.needs, record)
   }
 
   #find(sandboxId: string): Sandbox {
@@ -179,7 +179,7 @@ function requirePortable({ row }: Sandbox): void {
     hint:
       row.volumes.length > 0
         ? 'Take its volumes away first (`volumes: []`), and copy what is on them.'
-        : 'Delete it, or leave it where it is.',
+        : 'Wait until its use has ended, or delete it.',
   })
 }
 

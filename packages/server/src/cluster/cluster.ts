@@ -12,7 +12,6 @@ import {
   Names,
 } from '@dormouse/cluster'
 import type { SandboxId } from '@dormouse/contracts'
-import type { SnapshotTransfer } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { Ownership } from '../sandbox/ownership.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
@@ -27,6 +26,7 @@ import { FencedEffects } from './fenced-effects.ts'
 import { type OpenDepot, openDepot } from './open-depot.ts'
 import { OwnedSandboxes } from './owned-sandboxes.ts'
 import { Replication } from './replication.ts'
+import type { SnapshotCarrier } from './snapshot-carrier.ts'
 import { type Place, TakeOver } from './take-over.ts'
 
 export interface ClusterOptions {
@@ -46,7 +46,7 @@ export interface ClusterOptions {
   readonly depot: OpenDepot['depot']
   /** Memory of the deadline that the threads of this server look at. */
   readonly fence: SharedArrayBuffer
-  readonly transfer: SnapshotTransfer
+  readonly transfer: SnapshotCarrier
   readonly deps: SandboxDependencies
   readonly log: Log
 }
@@ -120,7 +120,7 @@ export class Cluster implements AsyncDisposable {
     const onUnreadable = (sandboxId: string, err: unknown) =>
       options.log.error({ sandboxId, err }, 'an entry of the directory cannot be read, and is left out')
     const [hosts, directory, depot] = await Promise.all([
-      Hosts.open({ hosts: bucket, leaseMs, id: rows.hostId }),
+      Hosts.open({ hosts: bucket, keys: connection.keys, key, leaseMs, id: rows.hostId }),
       Directory.open({ bucket: entries, key, check: checkEntry, onUnreadable }),
       openDepot(options),
     ])
@@ -289,6 +289,7 @@ export class Cluster implements AsyncDisposable {
     const lease: Lease = await Lease.take(
       {
         hosts: connection.hosts,
+        key: connection.key,
         describe,
         leaseMs,
         deadline: this.#deadline,

@@ -1,19 +1,19 @@
 import { chooseHost, type HostRecord } from '@dormouse/cluster'
-import { DormouseError, isSandboxId, isSnapshotId } from '@dormouse/contracts'
+import { DormouseError, type Isolation, isSandboxId, isSnapshotId } from '@dormouse/contracts'
 import { DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
-import type { SnapshotTransfer } from '@dormouse/engine'
 import type { TemplateCatalog } from '../templates/template-catalog.ts'
 import type { Cluster } from './cluster.ts'
 import type { Created, CreateElsewhere } from './create-elsewhere.ts'
 import type { Peers } from './peers.ts'
 import type { SharedSnapshots } from './shared-snapshots.ts'
+import type { SnapshotCarrier } from './snapshot-carrier.ts'
 
 export interface CreatePlacementOptions {
   readonly cluster: Cluster
   readonly peers: Peers
   readonly snapshots: SharedSnapshots
   readonly catalog: TemplateCatalog
-  readonly transfer: SnapshotTransfer
+  readonly transfer: SnapshotCarrier
 }
 
 const CREATE_TIMEOUT_MS = 120_000
@@ -67,17 +67,21 @@ export class CreatePlacement implements CreateElsewhere {
     })
   }
 
-  #originOf({ snapshot, template = DEFAULT_TEMPLATE, volumes = [] }: Wanted, owner: string): Origin {
+  #originOf(
+    { snapshot, template = DEFAULT_TEMPLATE, isolation, volumes = [] }: Wanted,
+    owner: string,
+  ): Origin {
     const { cluster, snapshots, catalog, transfer } = this.#options
     // Volumes belong to one host. A name of a snapshot is resolved by the host that has its sandbox.
     if (volumes.length > 0 || (snapshot !== undefined && !isSnapshotId(snapshot)))
       return here(cluster.hostId, 'volumes and names of snapshots are those of the host that is asked')
+    const lacksIsolation = (host: HostRecord) => isolation && transfer.problemOfIsolation(isolation, host)
     const id = snapshot ?? catalog.snapshotsOf(template, owner)?.snapshotId
     if (id === undefined)
       return {
         isKnown: false,
         isNear: () => true,
-        problemOf: ({ abilities }) => transfer.problemOfTemplate(template, abilities),
+        problemOf: (host) => transfer.problemOfTemplate(template, host) ?? lacksIsolation(host),
       }
     const record = snapshots.recordOf(id)
     // It is not in the depot yet, or not at all.
@@ -85,7 +89,7 @@ export class CreatePlacement implements CreateElsewhere {
     return {
       isKnown: true,
       isNear: ({ holds }) => holds?.includes(id) === true,
-      problemOf: ({ abilities }) => transfer.problemOf(record.needs, abilities),
+      problemOf: (host) => transfer.problemOf(record.needs, host) ?? lacksIsolation(host),
     }
   }
 }
@@ -93,6 +97,7 @@ export class CreatePlacement implements CreateElsewhere {
 interface Wanted {
   readonly template?: string
   readonly snapshot?: string
+  readonly isolation?: Isolation
   readonly volumes?: readonly unknown[]
   readonly limits?: { readonly memoryBytes?: number }
 }

@@ -1,9 +1,9 @@
-import type { Depot } from '@dormouse/cluster'
+import { CHUNK_BYTES, type Depot } from '@dormouse/cluster'
 import type { ArrivingPart, PortablePart } from '@dormouse/engine'
 import { z } from 'zod'
 
-/** Memory is fetched in pieces of this size while a sandbox waits: smaller than the chunks of archives. */
-export const MEMORY_CHUNK_BYTES = 128 * 1024
+/** Files are fetched in pieces of this size while a sandbox waits for some of them. */
+const PIECE_BYTES = 128 * 1024
 
 /** The list of a snapshot: its parts, each with the name of its own list, which names chunks. */
 export const snapshotListSchema = z.strictObject({
@@ -11,7 +11,7 @@ export const snapshotListSchema = z.strictObject({
 })
 const partListSchema = z.strictObject({
   chunks: z.array(z.string()),
-  /** Of a memory file: the bytes of its extents, one after the other, are in the chunks. */
+  /** Of a sparse file: the bytes of its extents, one after the other, are in the chunks. */
   memory: z
     .strictObject({
       sizeBytes: z.int().nonnegative(),
@@ -34,10 +34,11 @@ export async function storePart(
     return { list: { chunks: [...chunks] }, sentBytes }
   }
   const { extents, content } = await part.read()
-  const { chunks, sentBytes } = await depot.storeStream(content, { chunkBytes: MEMORY_CHUNK_BYTES })
+  const chunkBytes = part.isReadWhole ? CHUNK_BYTES : PIECE_BYTES
+  const { chunks, sentBytes } = await depot.storeStream(content, { chunkBytes })
   const memory = {
     sizeBytes: part.sizeBytes,
-    chunkBytes: MEMORY_CHUNK_BYTES,
+    chunkBytes,
     extents: extents.map(([offset, lengthBytes]): [number, number] => [offset, lengthBytes]),
   }
   return { list: { chunks: [...chunks], memory }, sentBytes }
@@ -51,7 +52,7 @@ export async function partsInDepot(depot: Depot, list: string): Promise<Arriving
       const { chunks, memory } = partListSchema.parse(await depot.getList(name))
       if (memory === undefined) return { kind: 'archive', key, content: () => depot.load(chunks) }
       const load = (chunk: number) => depot.loadChunk(chunks[chunk] ?? '')
-      return { kind: 'memory', key, memory: { ...memory, load } }
+      return { kind: 'file', key, file: { ...memory, load } }
     }),
   )
 }

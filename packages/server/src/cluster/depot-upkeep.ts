@@ -7,9 +7,9 @@ import {
   type Hosts,
 } from '@dormouse/cluster'
 import { hasErrorCode, type SnapshotId } from '@dormouse/contracts'
-import type { SnapshotTransfer } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import { namedByList, partsInDepot } from './depot-lists.ts'
+import type { SnapshotCarrier } from './snapshot-carrier.ts'
 
 const EVERY_MS = 3600 * 1000
 /** A host that was away for longer may publish sandboxes again that were deleted meanwhile. */
@@ -20,7 +20,7 @@ export interface DepotUpkeepOptions {
   readonly depot: Depot
   readonly directory: Directory
   readonly hosts: Hosts
-  readonly transfer: SnapshotTransfer
+  readonly transfer: SnapshotCarrier
   readonly isHeld: () => boolean
   readonly log: Log
 }

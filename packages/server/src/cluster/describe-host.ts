@@ -14,7 +14,7 @@ export interface DescribeHost {
   readonly holds?: (() => readonly string[]) | undefined
   readonly drain?: (() => HostDescription['drain']) | undefined
   readonly sandboxes: Sandboxes
-  readonly abilities: () => unknown
+  readonly abilities: () => Pick<HostDescription, 'abilities' | 'isolations'>
   readonly forms?: readonly string[]
 }
 
@@ -37,7 +37,7 @@ export function describeHost(options: DescribeHost): () => HostDescription {
         isCordoned: isCordoned(),
         drain: drain?.(),
         holds: holds && [...holds()],
-        abilities: abilities(),
+        ...abilities(),
         ...(forms && { forms: [...forms] }),
       },
       ...{ arch: arch(), kernel: release() },

@@ -12,12 +12,16 @@ function slowBurrow({ freezeMs, thawMs }: { freezeMs: number; thawMs: number }) 
   return { id: 'burrow', steps, freeze: step('frozen', freezeMs), thaw: step('thawed', thawMs) }
 }
 
-function effectsOf(burrow: ReturnType<typeof slowBurrow>) {
+function effectsOf(burrow: ReturnType<typeof slowBurrow>, openMs = 0) {
   const opened: string[] = []
   const sandbox = { burrow, id: 'sb_1', row: { state: 'running' }, isDeleted: false }
+  const open = async () => {
+    await sleep(openMs)
+    opened.push('open')
+  }
   const deps = {
     sandboxes: { all: () => [sandbox] },
-    network: { shut: () => opened.push('shut'), open: async () => void opened.push('open') },
+    network: { shut: () => opened.push('shut'), open },
   }
   return { opened, effects: new FencedEffects(deps as never, { error: () => {} }) }
 }
@@ -45,4 +49,19 @@ it('leaves a sandbox frozen when the lease ends again while it is thawed', async
   await sleep(50)
   expect(burrow.steps).toEqual(['frozen', 'thawed', 'frozen'])
   expect(opened).toEqual(['shut', 'shut'])
+})
+
+it('lets a sandbox continue after a lease that ended while its gate was opened', async () => {
+  const burrow = slowBurrow({ freezeMs: 0, thawMs: 0 })
+  const { effects } = effectsOf(burrow, 30)
+  effects.stop()
+  let isHeld = true
+  const resumed = effects.resume(() => isHeld)
+  await expect.poll(() => burrow.steps, { interval: 2 }).toEqual(['frozen', 'thawed'])
+  isHeld = false
+  effects.stop()
+  await resumed
+  isHeld = true
+  await effects.resume(() => isHeld)
+  expect(burrow.steps).toEqual(['frozen', 'thawed', 'frozen', 'thawed'])
 })

@@ -8,7 +8,7 @@ export class FencedEffects {
   readonly #deps: Pick<SandboxDependencies, 'sandboxes' | 'network'>
   readonly #log: Pick<Log, 'error'>
   /** Those that were stopped. A burrow that began later has a gate of its own. */
-  readonly #stopped = new Set<Burrow>()
+  readonly #stopped = new WeakSet<Burrow>()
   /**
    * One freeze or thaw of a burrow at a time, in the order in which they were asked for. A freeze takes longer than the
    * next lease may: a thaw beside it would come first, and the burrow would stay frozen.
@@ -42,10 +42,10 @@ export class FencedEffects {
       await this.#inTurn(burrow, id, 'thaw')
       // The lease ended meanwhile, and its end has stopped this burrow again.
       if (!isHeld()) return
-      this.#stopped.delete(burrow)
       await network.open(sandbox, burrow)
+      if (!isHeld()) return
+      this.#stopped.delete(burrow)
     }
-    this.#stopped.clear()
   }
 
   async #inTurn(burrow: Burrow, sandboxId: string, step: 'freeze' | 'thaw'): Promise<void> {

@@ -1,14 +1,14 @@
 import { chooseHost, type HostRecord, type Located, type ServiceEntry } from '@dormouse/cluster'
 import { DormouseError } from '@dormouse/contracts'
-import type { SnapshotTransfer } from '@dormouse/engine'
 import type { Cluster } from './cluster.ts'
 import { stateIn } from './service-entries.ts'
 import type { SharedSnapshots } from './shared-snapshots.ts'
+import type { SnapshotCarrier } from './snapshot-carrier.ts'
 
 export interface PlaceService {
   readonly cluster: Cluster
   readonly snapshots: SharedSnapshots
-  readonly transfer: SnapshotTransfer
+  readonly transfer: SnapshotCarrier
 }
 
 /**
@@ -31,7 +31,7 @@ export function placeService(
     memoryBytes: current.plan.limits?.memoryBytes ?? 0,
     preferred: cluster.hostId,
     isNear: ({ holds }) => holds?.includes(snapshotId) === true,
-    problemOf: ({ abilities }) => transfer.problemOf(record.needs, abilities),
+    problemOf: (host) => transfer.problemOf(record.needs, host),
   })
   if (chosen !== undefined) return chosen.id === cluster.hostId ? undefined : chosen
   const reasons = candidates.map(({ record: { id }, problem }) => `${id}: ${problem}`)

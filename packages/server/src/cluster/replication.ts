@@ -2,16 +2,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Mutex } from '@dormouse/async'
 import type { Depot, Replica } from '@dormouse/cluster'
 import { hasErrorCode, type SandboxId, type SnapshotId } from '@dormouse/contracts'
-import type { SnapshotTransfer } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
 import { type SnapshotList, snapshotListSchema } from './depot-lists.ts'
 import type { OwnedSandboxes } from './owned-sandboxes.ts'
+import type { SnapshotCarrier } from './snapshot-carrier.ts'
 import { uploadSnapshot } from './upload-snapshot.ts'
 
 export interface ReplicationOptions {
   readonly depot: Depot
-  readonly transfer: SnapshotTransfer
+  readonly transfer: SnapshotCarrier
   readonly owned: OwnedSandboxes
   readonly rowOf: (id: SandboxId) => SandboxRow | undefined
   readonly log: Log
@@ -109,12 +109,13 @@ export function isPortable(row: SandboxRow): boolean {
 export function reasonToStay({
   volumes,
   ephemeral,
-  isolation,
-}: Pick<SandboxRow, 'volumes' | 'ephemeral' | 'isolation'>): string | undefined {
+  idleTimeoutMs,
+}: Pick<SandboxRow, 'volumes' | 'ephemeral' | 'idleTimeoutMs'>): string | undefined {
   if (volumes.length > 0) {
     const paths = volumes.map(({ path }) => path).join(', ')
     return `it mounts volumes, which stay on their host (${paths})`
   }
-  if (ephemeral) return 'it is ephemeral and is never saved'
-  return isolation === 'process' ? undefined : 'it is a virtual machine, whose snapshots do not travel'
+  // Tasks of jobs, steps of builds and single runs have such sandboxes: this host deletes them with their use.
+  const endsWithUse = ephemeral && idleTimeoutMs === 0
+  return endsWithUse ? 'it is ephemeral and never sleeps, so it ends with its use' : undefined
 }

@@ -9,6 +9,8 @@ export interface ShareEvents {
   readonly feed: EventFeed
   readonly hostId: string
   readonly replicas: number
+  /** Hears of what has happened on other hosts. */
+  readonly onOthers: (event: RelayedEvent) => void
   readonly log: Log
 }
 
@@ -24,6 +26,7 @@ export async function shareEvents({
   feed,
   hostId,
   replicas,
+  onOthers,
   log,
 }: ShareEvents): Promise<AsyncDisposable> {
   const { jetstream, manager, key } = connection
@@ -53,9 +56,11 @@ export async function shareEvents({
     },
     { baseSeq: events.baseSeq, ...place },
   )
-  await events.follow(place, ({ seq, host, event }) =>
-    feed.receive(seq, event as RelayedEvent, host === hostId),
-  )
+  await events.follow(place, ({ seq, host, event }) => {
+    const relayed = event as RelayedEvent
+    if (host !== hostId) onOthers(relayed)
+    feed.receive(seq, relayed, host === hostId)
+  })
   return {
     [Symbol.asyncDispose]: async () => {
       isOver = true

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { KeyedMutex, retryUntilDone } from '@dormouse/async'
 import { type Depot, type SnapshotRecord, SnapshotRecords } from '@dormouse/cluster'
 import { DormouseError, type SandboxId, type SnapshotId } from '@dormouse/contracts'
-import type { SnapshotNeeds, SnapshotTransfer } from '@dormouse/engine'
+import type { SnapshotNeeds } from '@dormouse/engine'
 import { dropSnapshot } from '../sandbox/drop-snapshot.ts'
 import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import type { SnapshotsElsewhere } from '../sandbox/snapshots-elsewhere.ts'
@@ -13,16 +13,20 @@ import type { TemplateCatalog } from '../templates/template-catalog.ts'
 import type { TemplateRow } from '../templates/template-rows.ts'
 import type { Cluster } from './cluster.ts'
 import { partsInDepot } from './depot-lists.ts'
+import { FetchedSnapshots } from './fetched-snapshots.ts'
 import { SharedSnapshotRows } from './shared-snapshot-rows.ts'
+import type { SnapshotCarrier } from './snapshot-carrier.ts'
 import { uploadSnapshot } from './upload-snapshot.ts'
 
 export interface SharedSnapshotsOptions {
   readonly cluster: Cluster
   readonly catalog: TemplateCatalog
   readonly depot: Depot
-  readonly transfer: SnapshotTransfer
+  readonly transfer: SnapshotCarrier
   readonly clusterDb: Database
   readonly stateId: string
+  /** How much of fetched snapshots this host keeps. */
+  readonly maxBytes: number
   readonly deps: SandboxDependencies
 }
 
@@ -41,17 +45,25 @@ const UNUSED_MS = 60_000
 export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
   readonly #options: SharedSnapshotsOptions
   readonly #rows: SharedSnapshotRows
+  readonly #fetched: FetchedSnapshots
   readonly #locks = new KeyedMutex()
   readonly #uploading = new Set<SnapshotId>()
   readonly #unusedSince = new Map<string, number>()
   #turn: Promise<void> = Promise.resolve()
   #records: SnapshotRecords | undefined
   #timer: NodeJS.Timeout | undefined
+  #trimming: Promise<void> | undefined
   #isClosed = false
 
   private constructor(options: SharedSnapshotsOptions) {
     this.#options = options
     this.#rows = new SharedSnapshotRows(options.clusterDb, options.stateId)
+    const { deps, maxBytes, cluster } = options
+    const isFetched = (id: SnapshotId) => {
+      const host = this.#records?.find(id)?.host
+      return host !== undefined && host !== cluster.hostId
+    }
+    this.#fetched = new FetchedSnapshots({ deps, maxBytes, isFetched, locks: this.#locks })
   }
 
   static async open(options: SharedSnapshotsOptions): Promise<SharedSnapshots> {
@@ -119,8 +131,8 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
 
   async bring(id: SnapshotId): Promise<void> {
     const { deps } = this.#options
-    if (deps.snapshots.get(id) !== undefined || this.#records?.find(id) === undefined) return
-    await this.#locks.run(id, () => this.#import(id))
+    if (deps.snapshots.get(id) !== undefined) return this.#fetched.touch(id)
+    if (this.#records?.find(id) !== undefined) await this.#locks.run(id, () => this.#import(id))
   }
 
   /** The same for a snapshot of a template, which its host may be uploading. */
@@ -148,7 +160,8 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
     const record = this.#records?.find(id)
     if (record === undefined || deps.snapshots.get(id) !== undefined) return
     this.#requireAble(record.needs)
-    await transfer.import(id, await partsInDepot(depot, record.list), record.list)
+    const { needs, list } = record
+    await transfer.import(id, { needs, parts: await partsInDepot(depot, list), origin: list })
     // Many sandboxes start from it: none of them should wait for pages.
     await transfer.untilArrived(id)
     const snapshot = await deps.engine.getSnapshot(id)
@@ -159,6 +172,7 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
       recordAncestors(deps, snapshot.sandboxId, record.ancestors)
     })
     this.#rows.add(id)
+    this.#fetched.touch(id)
     this.#options.cluster.noteHeld(id)
   }
 
@@ -179,7 +193,7 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
 
   #problemAt(hostId: string, needs: SnapshotNeeds): string | undefined {
     const { cluster, transfer } = this.#options
-    return transfer.problemOf(needs, cluster.hosts.find(hostId)?.abilities)
+    return transfer.problemOf(needs, cluster.hosts.find(hostId))
   }
 
   /** Another host does not keep it any more. */
@@ -199,6 +213,17 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
     for (const row of kept) this.#update(row)
     for (const id of [...kept.map((row) => row.id), ...ofTemplates]) this.#uploadLater(id)
     this.#removeUnused(ofTemplates)
+    this.#trim()
+  }
+
+  #trim(): void {
+    const { log } = this.#options.deps
+    this.#trimming ??= this.#fetched
+      .trim()
+      .catch((err: unknown) => log.warn({ err }, 'fetched snapshots take more disk than they may'))
+      .finally(() => {
+        this.#trimming = undefined
+      })
   }
 
   /** A name that it got after it was recorded. */
@@ -228,14 +253,15 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
   async #upload(id: SnapshotId): Promise<void> {
     const { deps } = this.#options
     const { volumes } = await deps.engine.getSnapshot(id)
-    // Volumes stay on their host, and virtual machines do not travel yet.
-    if (volumes.length > 0 || (deps.engine.isolationOf(id) ?? 'process') !== 'process') return
+    // Volumes stay on their host.
+    if (volumes.length > 0) return
     const { list, needs } = await uploadSnapshot(this.#options, id)
     const row = deps.snapshots.get(id)
     if (row === undefined) return
     const { owner, sandboxId, name, isKept, createdAt } = row
     const ancestors = deps.lineage.ancestorsOf(sandboxId)
-    const record = { list, needs, isKept, owner, sandboxId, ancestors, name, createdAt, row }
+    const { hostId: host } = this.#options.cluster
+    const record = { list, needs, isKept, owner, sandboxId, ancestors, name, createdAt, host, row }
     await this.#records?.add(id, record)
     this.#rows.add(id)
     this.#options.cluster.noteHeld(id)

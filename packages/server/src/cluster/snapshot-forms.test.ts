@@ -1,6 +1,6 @@
 import type { HostRecord } from '@dormouse/cluster'
-import type { SnapshotTransfer } from '@dormouse/engine'
 import { expect, test } from 'vitest'
+import type { SnapshotCarrier } from './snapshot-carrier.ts'
 import { limitSnapshotForms } from './snapshot-forms.ts'
 
 /** Whether upkeep may fold when these hosts were seen. */
@@ -9,7 +9,7 @@ function mayFold(seen: readonly Partial<HostRecord>[]): boolean {
   const limitForms = (given: typeof isUsable) => {
     isUsable = given
   }
-  limitSnapshotForms({ limitForms } as unknown as SnapshotTransfer, {
+  limitSnapshotForms({ limitForms } as unknown as SnapshotCarrier, {
     seenWithin: () => seen as HostRecord[],
   })
   return isUsable('folded')

@@ -8,7 +8,6 @@ import {
   type Located,
 } from '@dormouse/cluster'
 import { DormouseError, type SandboxId, type SnapshotId } from '@dormouse/contracts'
-import type { SnapshotTransfer } from '@dormouse/engine'
 import { Sandbox } from '../sandbox/sandbox.ts'
 import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
@@ -16,6 +15,7 @@ import { partsInDepot } from './depot-lists.ts'
 import type { OwnedSandboxes } from './owned-sandboxes.ts'
 import { reasonToStay } from './replication.ts'
 import { recordAncestors } from './shared-snapshots.ts'
+import type { SnapshotCarrier } from './snapshot-carrier.ts'
 
 export interface TakeOverOptions {
   readonly hostId: string
@@ -23,7 +23,7 @@ export interface TakeOverOptions {
   readonly hosts: Hosts
   readonly owned: OwnedSandboxes
   readonly depot: Depot
-  readonly transfer: SnapshotTransfer
+  readonly transfer: SnapshotCarrier
   readonly deps: SandboxDependencies
   readonly onFetched: (id: SandboxId) => void
   /** Whether this host has a lease. */
@@ -105,12 +105,12 @@ export class TakeOver {
       memoryBytes: (row as SandboxRow).limits.memoryBytes,
       preferred: hostId,
       isNear: ({ holds }) => holds?.includes(located.id) === true,
-      problemOf: ({ abilities }) => transfer.problemOf(replica.needs, abilities),
+      problemOf: (host) => transfer.problemOf(replica.needs, host),
     })
     if (chosen !== undefined) return chosen.id === hostId ? undefined : chosen
     const reasons = candidates.map(({ record, problem }) => `${record.id}: ${problem}`)
     const away = hosts.all().filter(({ id }) => hosts.stateOf(id) !== 'alive')
-    const able = away.filter(({ abilities }) => transfer.problemOf(replica.needs, abilities) === undefined)
+    const able = away.filter((host) => transfer.problemOf(replica.needs, host) === undefined)
     throw new DormouseError('host_unavailable', `No host can take the sandbox. ${reasons.join('; ')}.`, {
       hint:
         able.length > 0
@@ -126,7 +126,8 @@ export class TakeOver {
     if (replica === undefined) throw notReplicated(located.entry.host, 'it was never replicated to the depot')
     const began = performance.now()
     const snapshotId = replica.snapshotId as SnapshotId
-    await transfer.import(snapshotId, await partsInDepot(depot, replica.list), replica.list)
+    const { needs, list } = replica
+    await transfer.import(snapshotId, { needs, parts: await partsInDepot(depot, list), origin: list })
     this.#options.onFetched(located.id as SandboxId)
     const snapshot = await deps.engine.getSnapshot(snapshotId)
     const before = located.entry.row as SandboxRow
@@ -162,7 +163,7 @@ export class TakeOver {
       })
     })
     owned.hold(located)
-    deps.sandboxes.add(new Sandbox(deps, row, { isRecorded: true }))
+    deps.sandboxes.add(new Sandbox(deps, row, 'another host'))
     owned.publish(row)
   }
 }

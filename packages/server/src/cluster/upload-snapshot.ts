@@ -1,7 +1,9 @@
+import { KeyedMutex } from '@dormouse/async'
 import type { Depot } from '@dormouse/cluster'
 import type { SnapshotId } from '@dormouse/contracts'
-import type { PortablePart, SnapshotNeeds, SnapshotTransfer } from '@dormouse/engine'
+import type { PortablePart, SnapshotNeeds } from '@dormouse/engine'
 import { type SnapshotList, storePart } from './depot-lists.ts'
+import type { SnapshotCarrier } from './snapshot-carrier.ts'
 
 export interface Uploaded {
   /** The name of its list in the depot. */
@@ -15,7 +17,7 @@ export interface Uploaded {
  * this one, by key.
  */
 export async function uploadSnapshot(
-  { depot, transfer }: { depot: Depot; transfer: SnapshotTransfer },
+  { depot, transfer }: { depot: Depot; transfer: SnapshotCarrier },
   snapshotId: SnapshotId,
   kept: ReadonlyMap<string, string> = new Map(),
 ): Promise<Uploaded> {
@@ -36,13 +38,18 @@ export async function uploadSnapshot(
   })
 }
 
+/** A sandbox and a snapshot of it may have the same large part, and both are uploaded at once. */
+const uploading = new KeyedMutex()
+
 /** The content follows from the key, so a part that is listed is there. */
 async function uploadPart(depot: Depot, part: PortablePart): Promise<{ list: string; sentBytes: number }> {
   const base = listNameOf(part.key)
-  const known = await depot.findRecent(base)
-  if (known !== undefined) return { list: known, sentBytes: 0 }
-  const { list, sentBytes } = await storePart(depot, part)
-  return { list: await depot.putList(base, list), sentBytes }
+  return await uploading.run(base, async () => {
+    const known = await depot.findRecent(base)
+    if (known !== undefined) return { list: known, sentBytes: 0 }
+    const { list, sentBytes } = await storePart(depot, part)
+    return { list: await depot.putList(base, list), sentBytes }
+  })
 }
 
 /** Keys have characters that subjects of NATS have not. */

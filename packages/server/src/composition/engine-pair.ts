@@ -61,13 +61,12 @@ export class EnginePair implements Engine {
     return this.#first.endAddon
   }
 
-  /** Only snapshots of the first travel between hosts. */
-  get transfer(): SnapshotTransfer | undefined {
-    return this.#first.transfer
-  }
-
   capabilitiesOf(isolation: Isolation): EngineCapabilities {
     return this.#for(isolation).capabilitiesOf(isolation)
+  }
+
+  transferOf(isolation: Isolation): SnapshotTransfer | undefined {
+    return this.#first.transferOf(isolation) ?? this.#second.transferOf(isolation)
   }
 
   isolationOfTemplate(name: string): Promise<Isolation | undefined> {

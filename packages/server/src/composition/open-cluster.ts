@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
-import type { Engine, SnapshotTransfer } from '@dormouse/engine'
+import type { Engine } from '@dormouse/engine'
+import { machineProblem } from '@dormouse/engine-microvm'
 import type { Elsewhere } from '../api/services.ts'
 import type { Cluster, ClusterOptions } from '../cluster/cluster.ts'
 import { ClusterRows } from '../cluster/cluster-rows.ts'
@@ -8,6 +9,7 @@ import { describeHost } from '../cluster/describe-host.ts'
 import { ListElsewhere } from '../cluster/list-elsewhere.ts'
 import type { Nodes } from '../cluster/nodes.ts'
 import { readClusterKey } from '../cluster/read-cluster-key.ts'
+import { type Abilities, SnapshotCarrier } from '../cluster/snapshot-carrier.ts'
 import { limitSnapshotForms } from '../cluster/snapshot-forms.ts'
 import { localUrl } from '../config/bind.ts'
 import type { ServerConfig } from '../config/config.ts'
@@ -35,21 +37,23 @@ export interface OpenedCluster {
   readonly rows: ClusterRows
   /** cluster.db. */
   readonly db: Database
-  readonly transfer: SnapshotTransfer
+  readonly transfer: SnapshotCarrier
 }
 
 /** Joins the cluster. Only this loads the client of NATS. Pre: recovery has not run. */
 export async function openCluster(options: OpenCluster, closing: Closing): Promise<OpenedCluster> {
   const { config, engine, opened, fence, log } = options
-  const { transfer } = engine
-  if (transfer === undefined)
+  const first = engine.transferOf('process')
+  if (first === undefined)
     throw new DormouseError('host_unsupported', 'A host without CRIU cannot join a cluster.')
-  const [{ ClusterKey, connectCluster }, { Cluster }, { ClusterNodes }, { shareKeys }] = await Promise.all([
-    import('@dormouse/cluster'),
-    import('../cluster/cluster.ts'),
-    import('../cluster/cluster-nodes.ts'),
-    import('../cluster/shared-keys.ts'),
-  ])
+  const transfer = new SnapshotCarrier(engine, first, { microvm: machineProblem })
+  const [{ adviseOnNats, ClusterKey, connectCluster }, { Cluster }, { ClusterNodes }, { shareKeys }] =
+    await Promise.all([
+      import('@dormouse/cluster'),
+      import('../cluster/cluster.ts'),
+      import('../cluster/cluster-nodes.ts'),
+      import('../cluster/shared-keys.ts'),
+    ])
   const db = closing.use(
     openDatabase({
       path: join(config.dataDir, 'cluster.db'),
@@ -62,6 +66,8 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
   const { servers, credentialsFile, caFile, replicas, leaseMs } = config.cluster
   const joined = { servers, credentialsFile, caFile, replicas, key, hostId: rows.hostId }
   const connection = await connectCluster(joined)
+  const advice = adviseOnNats(connection.nats.info?.version ?? '', replicas)
+  if (advice !== undefined) log.warn({}, advice)
   const { sandboxes } = opened.deps
   const shown: ClusterOptions['shown'] = { url: config.cluster.address ?? '', ssh: undefined }
   const describe = describeHost({
@@ -97,10 +103,10 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
 
 /** What this host can restore. It changes when a template is built. */
 async function followAbilities(
-  transfer: SnapshotTransfer,
+  transfer: SnapshotCarrier,
   log: Log,
   closing: Closing,
-): Promise<() => unknown> {
+): Promise<() => Abilities> {
   let abilities = await transfer.abilities()
   const look = async () => {
     abilities = await transfer.abilities()
@@ -116,7 +122,7 @@ async function followAbilities(
 /** What a server outside a cluster says of itself. */
 export function describeLone({ config, sandboxes }: { config: ServerConfig; sandboxes: Sandboxes }) {
   return describeHost({
-    ...{ id: 'host', dataDir: config.dataDir, sandboxes, abilities: () => undefined },
+    ...{ id: 'host', dataDir: config.dataDir, sandboxes, abilities: () => ({ abilities: undefined }) },
     address: () => localUrl(config, config.port),
     isCordoned: () => false,
   })

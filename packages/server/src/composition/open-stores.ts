@@ -7,6 +7,7 @@ import type { ServerConfig } from '../config/config.ts'
 import { ServiceRows } from '../deployments/service-rows.ts'
 import { EventRows } from '../fleet/event-rows.ts'
 import type { Closing } from '../host/closing.ts'
+import { freeRoom } from '../host/host-room.ts'
 import { ROOM_FOR_RECORDS, type SpaceReserve } from '../host/space-reserve.ts'
 import { JobRows } from '../jobs/job-rows.ts'
 import { TaskRows } from '../jobs/task-rows.ts'
@@ -17,7 +18,7 @@ import { RunJournal } from '../runs/run-journal.ts'
 import { ScheduleRows } from '../schedules/schedule-rows.ts'
 import { SecretRows } from '../secrets/secret-rows.ts'
 import { SshKeyRows } from '../ssh/key-rows.ts'
-import { openDatabase, openSharedDatabase } from '../store/database.ts'
+import { openDatabase, openSharedDatabase, type SharedDatabase } from '../store/database.ts'
 import { E2bItems } from '../store/e2b-items.ts'
 import { E2bRows } from '../store/e2b-rows.ts'
 import { IntentRows } from '../store/intent-rows.ts'
@@ -38,6 +39,8 @@ import { WebhookRows } from '../webhooks/webhook-rows.ts'
 
 /** The share of the disk reserve that only state.db and wakes may use. */
 const RESERVE_FOR_RECORDS = 0.5
+/** Far more than what the log in front of journal.db holds takes there. */
+const LOG_ROOM_BYTES = 8 * 1024 ** 2
 
 export interface OpenStores {
   readonly config: ServerConfig
@@ -79,7 +82,7 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
   return {
     ...{ db, journalDb, jobDb },
     clock: new ServerClock({ clock: hostClock, lastRecordedMs: usage.recordedAt, log }),
-    journal: new RunJournal(journalDb),
+    journal: opened.use(openJournal(journalDb, config)),
     journalUpkeep: opened.use(new JournalUpkeep(journalDb, log)),
     usage,
     jobs: new JobRows(jobDb),
@@ -106,4 +109,9 @@ export function openStores({ config, reserve, log }: OpenStores, opened: Closing
     templates: new TemplateCatalog(new TemplateRows(db)),
     buildSteps: new StepCache(db, hostClock.wallMs),
   }
+}
+
+function openJournal(db: SharedDatabase, { dataDir }: Pick<ServerConfig, 'dataDir'>): RunJournal {
+  const hasRoom = () => freeRoom(dataDir).bytes >= LOG_ROOM_BYTES
+  return new RunJournal(db, { logPath: join(dataDir, 'journal.log'), hasRoom })
 }

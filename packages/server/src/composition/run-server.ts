@@ -172,13 +172,19 @@ function notesOf(ssh: OpenedSsh, { checks }: HostReport): string[] {
   ]
 }
 
+const LISTEN_HINTS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'Another program has this port: choose one with --port.',
+  EADDRNOTAVAIL: 'This machine does not have this address: choose one of its own with --host.',
+}
+
 async function listen(app: App, { host, port, ...config }: ServerConfig): Promise<string> {
   try {
     await app.listen({ host, port })
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
+    const hint = code === undefined ? undefined : LISTEN_HINTS[code]
     throw new DormouseError('setup_failed', `The server cannot listen on ${host}:${port}: ${code}`, {
-      ...(code === 'EADDRINUSE' && { hint: 'Another program has this port: choose one with --port.' }),
+      ...(hint !== undefined && { hint }),
       cause,
     })
   }

@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Claims } from '@dormouse/cluster'
 import type { SnapshotId } from '@dormouse/contracts'
-import type { SnapshotTransfer } from '@dormouse/engine'
 import type { AskOthers } from '../api/cluster/merge-lists.ts'
 import type { Cluster } from '../cluster/cluster.ts'
 import { ClusterJobs } from '../cluster/cluster-jobs.ts'
@@ -13,12 +12,15 @@ import { CreatePlacement } from '../cluster/create-placement.ts'
 import type { Row, SharedTable } from '../cluster/outbox.ts'
 import { Peers } from '../cluster/peers.ts'
 import { shareEvents } from '../cluster/shared-events.ts'
+import { SharedFleet } from '../cluster/shared-fleet.ts'
 import { SharedSnapshots } from '../cluster/shared-snapshots.ts'
 import { SharedState } from '../cluster/shared-state.ts'
 import { SharedUsage } from '../cluster/shared-usage.ts'
+import type { SnapshotCarrier } from '../cluster/snapshot-carrier.ts'
 import type { ServerConfig } from '../config/config.ts'
 import { clearServiceLog } from '../deployments/service-log.ts'
-import type { EventFeed } from '../fleet/event-feed.ts'
+import type { EventFeed, RelayedEvent } from '../fleet/event-feed.ts'
+import type { Fleet } from '../fleet/fleet.ts'
 import type { Closing } from '../host/closing.ts'
 import type { Log } from '../log.ts'
 import type { ClusterNumbers, ServerMetrics } from '../metrics/server-metrics.ts'
@@ -41,11 +43,12 @@ export interface ShareState {
   readonly cluster: Cluster
   readonly rows: ClusterRows
   readonly clusterDb: Database
-  readonly transfer: SnapshotTransfer
+  readonly transfer: SnapshotCarrier
   readonly ssh: SshService
   readonly webhooks: WebhookService
   readonly usage: UsageService
   readonly feed: EventFeed
+  readonly fleet: Fleet
   readonly metrics: ServerMetrics
   readonly log: Log
 }
@@ -82,7 +85,8 @@ export async function shareState(options: ShareState, closing: Closing): Promise
       values: SealedValues.open(join(config.dataDir, 'secrets.key')),
     }),
   )
-  closing.use(await shareEvents({ connection, feed, hostId, replicas, log }))
+  const onOthers = (event: RelayedEvent) => options.fleet.heard(event)
+  closing.use(await shareEvents({ connection, feed, hostId, replicas, onOthers, log }))
   const snapshots = closing.use(await openSnapshots(options))
   stores.templates.bring = (id) => snapshots.bringTemplate(id)
   opened.deps.elsewhere = snapshots
@@ -91,6 +95,10 @@ export async function shareState(options: ShareState, closing: Closing): Promise
   const nowMs = stores.clock.wallMs
   const shared = new SharedUsage({
     ...{ local: usage, rows: stores.usage, db: clusterDb, peers, hostId, nowMs, log },
+  })
+  options.fleet.elsewhere = new SharedFleet({
+    ...{ directory: cluster.directory, peers, snapshots, usage: shared },
+    isHere: (id) => opened.deps.sandboxes.find(id) !== undefined,
   })
   options.metrics.addCluster(() => clusterNumbers(cluster))
   return {
@@ -160,7 +168,7 @@ async function openSnapshots(options: ShareState): Promise<SharedSnapshots> {
   const { stores, opened, cluster, transfer, clusterDb, rows } = options
   return await SharedSnapshots.open({
     ...{ cluster, catalog: stores.templates, depot: cluster.depot, transfer, clusterDb },
-    ...{ stateId: rows.stateId, deps: opened.deps },
+    ...{ stateId: rows.stateId, deps: opened.deps, maxBytes: options.config.cluster.cacheBytes },
   })
 }
 

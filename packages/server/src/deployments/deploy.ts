@@ -9,10 +9,12 @@ import { startProgram } from '../templates/recipe/start-program.ts'
 import { listTarEntries } from '../templates/recipe/tar-entries.ts'
 import type { Uploads } from '../templates/recipe/uploads.ts'
 import type { Templates } from '../templates/templates.ts'
+import { firstCheck, untilHealthy } from './check-health.ts'
 import { COPY_ALL, detectProject } from './detect-project.ts'
 import type { LiveService } from './live-service.ts'
 import type { Replica } from './replica.ts'
-import type { Program, ReadyState, VersionPlan, VersionRow } from './service-rows.ts'
+import type { Program, ReadyState, ServiceSettings, VersionPlan, VersionRow } from './service-rows.ts'
+import { mergeSettings } from './service-settings.ts'
 
 /** A program without a time of its own for getting ready. */
 const READY_MS = 60_000
@@ -39,7 +41,8 @@ export interface Deployment {
 
 /**
  * Makes a version: builds its template, starts its program, waits until it is ready, saves that state, and sends
- * requests to it. Throws when it failed; what it made is then removed, and the version before keeps serving.
+ * requests to it. The settings that came with it are in force from then on: a health check of the new version may mean
+ * nothing to the old one. Throws when it failed; what it made is then removed, and the version before keeps serving.
  */
 export async function deploy(services: DeployServices, deployment: Deployment): Promise<void> {
   const { service, signal } = deployment
@@ -57,11 +60,12 @@ export async function deploy(services: DeployServices, deployment: Deployment): 
     const ready = await makeReady(services, { ...deployment, version }, replica)
     put({ ready })
     const started = await service.adopt(replica, version, ready)
-    await untilAnswers(service, started, version.plan, ready)
+    const settings = () => mergeSettings(service.row.settings, deployment.request)
+    await untilAnswers(started, { version, health: settings().health })
     signal.throwIfAborted()
     put({ state: 'ready' })
     started.say(`version ${version.version} serves`)
-    service.switchTo(version)
+    service.switchTo(version, settings())
   } catch (error) {
     if (replica !== undefined) await service.remove(replica)
     throw error
@@ -69,14 +73,14 @@ export async function deploy(services: DeployServices, deployment: Deployment): 
 }
 
 async function untilAnswers(
-  service: LiveService,
   replica: Replica,
-  { ready, port }: VersionPlan,
-  { program }: ReadyState,
+  { version, health }: { version: VersionRow; health: ServiceSettings['health'] },
 ): Promise<void> {
-  const timeoutMs = ready?.timeoutMs ?? (program === undefined ? RUNNING_READY_MS : READY_MS)
-  await service.answers(replica, timeoutMs).catch((error: unknown) => {
-    throw program === undefined && hasErrorCode(error, 'port_closed') ? nothingStarted(port, error) : error
+  const { ready, port } = version.plan
+  const isStarted = version.ready?.program !== undefined
+  const timeoutMs = ready?.timeoutMs ?? (isStarted ? READY_MS : RUNNING_READY_MS)
+  await replica.untilAnswers({ timeoutMs, health }).catch((error: unknown) => {
+    throw !isStarted && hasErrorCode(error, 'port_closed') ? nothingStarted(port, error) : error
   })
 }
 
@@ -156,7 +160,7 @@ async function untilBuilt(
 /** Starts the program in the first replica and saves the state in which it is ready. */
 async function makeReady(
   services: DeployServices,
-  { service, version, signal }: Deployment,
+  { service, request, version, signal }: Deployment,
   { sandbox }: Replica,
 ): Promise<ReadyState> {
   const { plan } = version
@@ -165,6 +169,7 @@ async function makeReady(
   if (burrow === undefined)
     throw new DormouseError('conflict', 'The sandbox of the new version went to sleep.')
   const start = programOf(services, service, plan)
+  const check = firstCheck(plan.port, mergeSettings(service.row.settings, request).health)
   let program: Program | undefined
   let eventSeq = -1
   if (start !== undefined) {
@@ -172,10 +177,17 @@ async function makeReady(
     await sandbox.use({ cause: 'process', what: 'starting a service', signal }, async () => {})
     const settings = { ...PLAIN_SETTINGS, ...start }
     const ready = plan.ready ?? { port: plan.port, timeoutMs: READY_MS }
+    let unwell: unknown
+    const onFailure = (error: unknown) => {
+      unwell = error
+    }
     const processId = await startProgram({ log: new BuildLog(), signal }, burrow, {
-      ...start,
-      settings,
-      ready,
+      ...{ ...start, settings, ready },
+      next: async (ended) => {
+        if (check !== undefined) await untilHealthy(burrow.guest, check, { signal: ended, onFailure })
+      },
+    }).catch((error: unknown) => {
+      throw unwell === undefined ? error : notReady(error, unwell)
     })
     program = { ...start, processId }
     for await (const { seq } of burrow.guest.processes.events(processId, {
@@ -187,6 +199,12 @@ async function makeReady(
   }
   const { id } = await sandbox.snapshot({ name: 'ready', kind: 'full' })
   return { snapshotId: id as ReadyState['snapshotId'], program, eventSeq }
+}
+
+/** `unwell`: what the last health check said. */
+function notReady(error: unknown, unwell: unknown): DormouseError {
+  const [what, why] = [error, unwell].map((one) => (one instanceof Error ? one.message : String(one)))
+  return new DormouseError('setup_failed', `${what} Its health check failed: ${why}`, { cause: error })
 }
 
 function programOf(

@@ -6,12 +6,7 @@ import {
   type SandboxId,
   type ServiceId,
 } from '@dormouse/contracts'
-import type {
-  DeployServiceRequest,
-  ServiceLogLineAnswer,
-  updateServiceSchema,
-} from '@dormouse/contracts/http'
-import type { z } from 'zod'
+import type { DeployServiceRequest, ServiceLogLineAnswer } from '@dormouse/contracts/http'
 import type { Caller } from '../access/caller.ts'
 import type { Log } from '../log.ts'
 import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
@@ -29,7 +24,7 @@ import { type ReadLines, ServiceLog } from './service-log.ts'
 import type { ServiceOwnership } from './service-ownership.ts'
 import type { ServiceRow, ServiceRows, VersionRow } from './service-rows.ts'
 import { ServiceSessions } from './service-sessions.ts'
-import { DEFAULT_SETTINGS, mergeSettings } from './service-settings.ts'
+import { DEFAULT_SETTINGS, mergeSettings, type SettingsChange } from './service-settings.ts'
 import { viewService } from './view-service.ts'
 
 const SERVICES_PER_OWNER = 1000
@@ -42,7 +37,7 @@ export interface DeploymentServiceOptions extends DeployServices, ReplicaDefault
   readonly rows: ServiceRows
   readonly db: Database
   readonly journalDb: SharedDatabase
-  readonly sandboxes: Pick<SandboxCalls, 'create' | 'get' | 'deleteSnapshot'>
+  readonly sandboxes: Pick<SandboxCalls, 'create' | 'check' | 'get' | 'deleteSnapshot'>
   readonly nowMs: () => number
   readonly log: Log
   readonly onDeploy: (type: DeployEvent, data: DeployData, owner: string) => void
@@ -116,31 +111,22 @@ export class DeploymentService implements Deployments, AsyncDisposable {
 
   get listener(): SandboxListener {
     return {
-      awake: (row, { burrow }) => this.#ofReplica.get(row.id)?.awake(row, burrow),
+      awake: (row) => this.#ofReplica.get(row.id)?.awake(row),
       deleted: ({ id }) => this.#ofReplica.get(id)?.forget(id),
     }
   }
 
   async deploy(name: string, request: DeployServiceRequest, caller: Caller): Promise<ServiceView> {
+    const plan = planOf(request)
+    const asked = { name, owner: caller.keyId, settings: DEFAULT_SETTINGS }
+    this.#options.sandboxes.check(replicaRequest(this.#options, asked, { version: 0, plan }), caller)
     const service = this.#findNamed(name, caller.keyId) ?? (await this.#create(name, caller))
     const { id } = service.row
     if (this.#deploying.has(id))
       throw new DormouseError('conflict', `A version of "${name}" is being deployed.`, {
         hint: 'Wait until it is ready or has failed.',
       })
-    const { public: isPublic, replicas, health, restart, keepVersions, checkpointEveryMs } = request
-    service.put({
-      ...service.row,
-      settings: mergeSettings(service.row.settings, {
-        restart,
-        ...(isPublic !== undefined && { public: isPublic }),
-        ...(replicas !== undefined && { replicas }),
-        ...(health !== undefined && { health }),
-        ...(keepVersions !== undefined && { keepVersions }),
-        ...(checkpointEveryMs !== undefined && { checkpointEveryMs }),
-      }),
-    })
-    const version = this.#addVersion(service, request)
+    const version = this.#addVersion(service, plan)
     this.#tell('deploy.started', service, version.version)
     const stop = new AbortController()
     const done = deploy(this.#options, { service, request, version, caller, signal: stop.signal })
@@ -171,20 +157,13 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     return this.#live(row)
   }
 
-  #addVersion(service: LiveService, request: DeployServiceRequest): VersionRow {
-    const { port, template, env, secrets, volumes, limits, network, ready, cwd, user, start } = request
+  #addVersion(service: LiveService, plan: VersionRow['plan']): VersionRow {
     const version: VersionRow = {
       serviceId: service.row.id,
       version: (service.versions[0]?.version ?? 0) + 1,
       state: 'building',
       createdAt: this.#options.nowMs(),
-      plan: {
-        ...{ port, template, env, secrets, volumes, limits, start },
-        ...(network && { network }),
-        ...(ready && { ready }),
-        ...(cwd !== undefined && { cwd }),
-        ...(user !== undefined && { user }),
-      } as VersionRow['plan'],
+      plan,
       ...{ builtTemplate: undefined, ready: undefined, error: undefined },
     }
     service.putVersion(version)
@@ -221,10 +200,10 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     return viewService(this.#find(ref, caller))
   }
 
-  update(ref: string, change: z.output<typeof updateServiceSchema>, caller: Caller): ServiceView {
+  update(ref: string, change: SettingsChange, caller: Caller): ServiceView {
     const service = this.#find(ref, caller)
     service.put({ ...service.row, settings: mergeSettings(service.row.settings, change) })
-    service.keepMin()
+    service.followSettings()
     void matchPolicy(service).catch((err: unknown) =>
       this.#options.log.warn(
         { service: service.row.id, err },
@@ -372,6 +351,17 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     const service = this.#services.get(id)
     return service === undefined ? [] : [viewService(service)]
   }
+}
+
+function planOf(request: DeployServiceRequest): VersionRow['plan'] {
+  const { port, template, env, secrets, volumes, limits, network, ready, cwd, user, start } = request
+  return {
+    ...{ port, template, env, secrets, volumes, limits, start },
+    ...(network && { network }),
+    ...(ready && { ready }),
+    ...(cwd !== undefined && { cwd }),
+    ...(user !== undefined && { user }),
+  } as VersionRow['plan']
 }
 
 const SERVER: Caller = { keyId: 'server', isAdmin: true }

@@ -1,14 +1,9 @@
-import type {
-  DeployServiceRequest,
-  ServiceAnswer,
-  ServiceLogLineAnswer,
-  updateServiceSchema,
-} from '@dormouse/contracts/http'
-import type { z } from 'zod'
+import type { DeployServiceRequest, ServiceAnswer, ServiceLogLineAnswer } from '@dormouse/contracts/http'
 import type { Caller } from '../access/caller.ts'
 import type { Page } from '../store/page.ts'
 import type { Lease } from './live-service.ts'
 import type { ReadLines } from './service-log.ts'
+import type { SettingsChange } from './service-settings.ts'
 
 /** A service as the API shows it. The address depends on how the caller reaches the server. */
 export type ServiceView = Omit<ServiceAnswer, 'url' | 'pathUrl'>
@@ -24,7 +19,7 @@ export interface Deployments {
   deploy(name: string, request: DeployServiceRequest, caller: Caller): Promise<ServiceView>
   list(query: { limit: number; cursor?: string }, caller: Caller): Page<ServiceView>
   get(ref: string, caller: Caller): ServiceView
-  update(ref: string, change: z.output<typeof updateServiceSchema>, caller: Caller): ServiceView
+  update(ref: string, change: SettingsChange, caller: Caller): ServiceView
   /** Resolves when requests go to the other version. Throws `conflict` when it cannot serve. */
   rollback(ref: string, version: number | undefined, caller: Caller): Promise<ServiceView>
   delete(ref: string, caller: Caller): Promise<void>

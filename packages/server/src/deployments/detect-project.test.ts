@@ -9,7 +9,7 @@ const detect = (...paths: string[]) => {
 test.each([
   [['package.json', 'server.js'], 'node', ['npm install --omit=dev'], 'npm start'],
   [['package.json', 'package-lock.json', 'main.py'], 'node', ['npm ci --omit=dev'], 'npm start'],
-  [['pyproject.toml', 'app.py'], 'python', ['pip install --no-cache-dir .'], 'python3 app.py'],
+  [['pyproject.toml', 'app.py'], 'python', [expect.stringContaining('pyproject.toml')], 'python3 app.py'],
   [
     ['requirements.txt', 'server.py'],
     'python',
@@ -24,5 +24,5 @@ test.each([
 })
 
 test('a folder that says nothing is refused with what it could contain', () => {
-  expect(() => detect('notes.txt')).toThrow(expect.objectContaining({ code: 'invalid_argument' }))
+  expect(() => detect('notes.txt')).toThrow(/Add a Dockerfile/)
 })

@@ -15,6 +15,14 @@ export const COPY_ALL: readonly TemplateStep[] = [
   { copy: ['.'], to: `${DIRECTORY}/` },
   { workdir: DIRECTORY },
 ]
+/** A project without a build system is no package, only a list of dependencies beside its programs. */
+const INSTALL_PYPROJECT = `python3 -c '
+import subprocess, sys, tomllib
+project = tomllib.load(open("pyproject.toml", "rb"))
+what = ["."] if "build-system" in project else project.get("project", {}).get("dependencies", [])
+if what:
+    sys.exit(subprocess.call(["pip", "install", "--no-cache-dir", *what]))
+'`
 const PYTHON_PROGRAMS = ['main.py', 'app.py', 'server.py']
 
 /** Says how to build and start what is in a folder. Throws `invalid_argument` when it does not know. */
@@ -26,7 +34,7 @@ export function detectProject(paths: ReadonlySet<string>, port: number): Detecte
   const main = PYTHON_PROGRAMS.find((path) => paths.has(path))
   const start = main && `python3 ${main}`
   if (paths.has('pyproject.toml'))
-    return { from: 'python', steps: [...COPY_ALL, { run: 'pip install --no-cache-dir .' }], start }
+    return { from: 'python', steps: [...COPY_ALL, { run: INSTALL_PYPROJECT }], start }
   if (paths.has('requirements.txt')) {
     const run = 'pip install --no-cache-dir -r requirements.txt'
     return { from: 'python', steps: [...COPY_ALL, { run }], start }
@@ -34,8 +42,11 @@ export function detectProject(paths: ReadonlySet<string>, port: number): Detecte
   if (start !== undefined) return { from: 'python', steps: COPY_ALL, start }
   if (paths.has('index.html'))
     return { from: 'python', steps: COPY_ALL, start: `python3 -m http.server ${port}` }
-  throw new DormouseError('invalid_argument', 'The files do not say how to build and start them.', {
-    details: { field: 'context' },
-    hint: 'Add a Dockerfile, package.json, pyproject.toml, requirements.txt, main.py or index.html, or name a `template` and `steps`.',
-  })
+  // A failed version keeps the message alone.
+  throw new DormouseError(
+    'invalid_argument',
+    'The files do not say how to build and start them. Add a Dockerfile, package.json, pyproject.toml, ' +
+      'requirements.txt, main.py or index.html, or name a `template` or an `image`.',
+    { details: { field: 'context' } },
+  )
 }

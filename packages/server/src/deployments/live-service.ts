@@ -1,14 +1,19 @@
 import { withTimeout } from '@dormouse/async'
 import { DormouseError, newSandboxId, type SandboxId } from '@dormouse/contracts'
-import type { Burrow } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import type { SandboxCalls } from '../sandbox/sandbox-service.ts'
 import type { CreateSandbox, SandboxRow } from '../store/sandbox-rows.ts'
-import { checkHealth } from './check-health.ts'
 import { Replica } from './replica.ts'
 import type { ServiceLog } from './service-log.ts'
-import type { ReadyState, ReplicaRow, ServiceRow, ServiceRows, VersionRow } from './service-rows.ts'
+import type {
+  ReadyState,
+  ReplicaRow,
+  ServiceRow,
+  ServiceRows,
+  ServiceSettings,
+  VersionRow,
+} from './service-rows.ts'
 import type { ServiceSessions } from './service-sessions.ts'
 
 /** A request waits this long for a replica that starts or restarts. */
@@ -116,7 +121,7 @@ export class LiveService {
       isReleased = true
       replica.requests -= 1
       replica.usedAtMs = performance.now()
-      if (this.#replicas.has(replica.id)) replica.followAgain()
+      if (this.#replicas.has(replica.id)) replica.followNow()
     }
     try {
       await withTimeout(replica.untilReady(signal), WAIT_MS, () =>
@@ -126,9 +131,8 @@ export class LiveService {
       release()
       throw error
     }
-    const port = this.#portOf(replica)
     return {
-      ...{ sandbox: replica.sandbox, port, release },
+      ...{ sandbox: replica.sandbox, port: replica.port, release },
       pin: (id) => sessions.pin(id, replica.id),
       untilListens: (gone) => replica.untilListens({ timeoutMs: LISTEN_MS, signal: gone }),
     }
@@ -160,7 +164,10 @@ export class LiveService {
   #startFirst(): Promise<Replica> {
     const { current } = this
     if (current?.ready === undefined)
-      throw unavailable(`"${this.#row.name}" has no version that can serve yet.`)
+      throw unavailable(
+        `"${this.#row.name}" has no version that can serve yet.`,
+        '`dormouse service show NAME` shows its versions, and why they failed.',
+      )
     this.#first ??= this.startReplica(current, current.ready).finally(() => {
       this.#first = undefined
     })
@@ -182,7 +189,7 @@ export class LiveService {
     let replica: Replica | undefined
     try {
       replica = await this.addReplica(version, ready)
-      await this.answers(replica, ANSWER_MS)
+      await replica.untilAnswers({ timeoutMs: ANSWER_MS, health: this.#row.settings.health })
       replica.setReady()
       return replica
     } catch (error) {
@@ -240,8 +247,7 @@ export class LiveService {
     })
     this.#replicas.set(row.sandboxId, replica)
     this.#options.onReplica(row.sandboxId, true)
-    const burrow = sandbox.runningBurrow()
-    if (burrow !== undefined) void replica.follow(burrow)
+    replica.followSoon()
     return replica
   }
 
@@ -251,18 +257,9 @@ export class LiveService {
     if (!this.#isStopped) this.#startAnother()
   }
 
-  /** Throws `service_unavailable` when the replica does not answer in time. */
-  async answers(replica: Replica, timeoutMs: number): Promise<void> {
-    const { health } = this.#row.settings
-    const port = this.#portOf(replica)
-    await replica.untilListens({ timeoutMs }, async (guest) => {
-      if (health?.path !== undefined) await checkHealth(guest, { port, path: health.path, timeoutMs })
-    })
-  }
-
   /** Sends new requests to this version. Replicas of other versions finish what they have. */
-  switchTo({ version }: VersionRow): void {
-    this.put({ ...this.#row, current: version })
+  switchTo({ version }: VersionRow, settings: ServiceSettings = this.#row.settings): void {
+    this.put({ ...this.#row, current: version, settings })
     for (const replica of this.replicas) if (replica.version !== version) this.#drain(replica)
     this.keepMin()
   }
@@ -271,6 +268,12 @@ export class LiveService {
     if (replica.state === 'starting' || replica.state === 'draining') return
     replica.drain()
     this.#drainedAtMs.set(replica, performance.now())
+  }
+
+  /** Replicas go by the settings again, after a change. */
+  followSettings(): void {
+    for (const replica of this.replicas) replica.restartIfFailed()
+    this.keepMin()
   }
 
   /** Keeps as many replicas awake as the settings say. */
@@ -316,8 +319,8 @@ export class LiveService {
   }
 
   /** A sandbox got another burrow. */
-  awake({ id }: SandboxRow, burrow: Burrow): void {
-    void this.#replicas.get(id)?.follow(burrow)
+  awake({ id }: SandboxRow): void {
+    this.#replicas.get(id)?.followSoon()
   }
 
   /** Its sandbox is gone, or will be. */
@@ -370,12 +373,6 @@ export class LiveService {
     this.#holds.clear()
     this.log[Symbol.dispose]()
   }
-
-  #portOf(replica: Replica): number {
-    const version = this.#versions.find((other) => other.version === replica.version)
-    if (version === undefined) throw unavailable('The version of the replica was deleted.')
-    return version.plan.port
-  }
 }
 
 function findSandbox(sandboxes: Pick<SandboxCalls, 'get'>, id: SandboxId): SandboxHandle | undefined {
@@ -386,6 +383,9 @@ function findSandbox(sandboxes: Pick<SandboxCalls, 'get'>, id: SandboxId): Sandb
   }
 }
 
-function unavailable(message: string): DormouseError {
-  return new DormouseError('service_unavailable', message, { details: { retryAfterMs: 1_000 } })
+function unavailable(message: string, hint?: string): DormouseError {
+  return new DormouseError('service_unavailable', message, {
+    ...(hint !== undefined && { hint }),
+    details: { retryAfterMs: 1_000 },
+  })
 }

@@ -14,8 +14,8 @@ export interface ReplicaDefaults {
 /** The sandbox of a replica of this version. */
 export function replicaRequest(
   { policyDefaults, defaultLimits, defaultTemplate }: ReplicaDefaults,
-  { name, owner, settings }: ServiceRow,
-  { version, plan }: VersionRow,
+  { name, owner, settings }: Pick<ServiceRow, 'name' | 'owner' | 'settings'>,
+  { version, plan }: Pick<VersionRow, 'version' | 'plan'>,
 ): CreateSandbox {
   const { env, secrets, volumes, limits, network, template } = plan
   return {

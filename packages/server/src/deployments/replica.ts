@@ -4,7 +4,7 @@ import { DormouseError, hasErrorCode, type SandboxId } from '@dormouse/contracts
 import type { ServiceAnswer } from '@dormouse/contracts/http'
 import type { Burrow, Guest } from '@dormouse/engine'
 import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
-import { checkHealth } from './check-health.ts'
+import { CHECK_TIMEOUT_MS, checkHealth, firstCheck, untilHealthy } from './check-health.ts'
 import { followProgram, type ProgramExit } from './follow-program.ts'
 import type { ServiceLog } from './service-log.ts'
 import type { Program, ReplicaRow, ServiceRows, ServiceSettings } from './service-rows.ts'
@@ -15,6 +15,8 @@ const FIRST_DELAY_MS = 1_000
 const LAST_DELAY_MS = 60_000
 /** A program that ran this long starts again without the delays of its earlier ends. */
 const LONG_MS = 60_000
+/** Longer than most requests that wake a sandbox take, and short for a reader of the log. */
+const FOLLOW_DELAY_MS = 50
 const START_TIMEOUT_MS = 60_000
 /** Ids of processes that a rollback of the sandbox may lead back to. */
 const PROCESSES_KEPT = 8
@@ -42,6 +44,7 @@ export class Replica {
   #state: View['state']
   #following: AbortController | undefined
   #isFollowed = false
+  #followTimer: NodeJS.Timeout | undefined
   #ready: Promise<void>
   #setReady: () => void = () => {}
   #startedAtMs = 0
@@ -68,6 +71,10 @@ export class Replica {
 
   get sandbox(): SandboxHandle {
     return this.#options.sandbox
+  }
+
+  get port(): number {
+    return this.#options.port
   }
 
   get state(): View['state'] {
@@ -110,6 +117,20 @@ export class Replica {
     if (this.#hasFailed()) throw this.#unavailable()
   }
 
+  /** Resolves when the program listens and passes its health check. Throws `port_closed` or `service_unavailable`. */
+  untilAnswers({
+    timeoutMs,
+    health,
+  }: {
+    timeoutMs: number
+    health: ServiceSettings['health']
+  }): Promise<void> {
+    const check = firstCheck(this.port, health)
+    return this.untilListens({ timeoutMs }, async (guest) => {
+      if (check !== undefined) await untilHealthy(guest, check, { signal: AbortSignal.timeout(timeoutMs) })
+    })
+  }
+
   /** Keeps the sandbox awake until the program listens and `next` is done. Throws `port_closed`. */
   async untilListens(
     { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal | undefined },
@@ -117,7 +138,7 @@ export class Replica {
   ): Promise<void> {
     using _awake = this.sandbox.hold('the service starts', timeoutMs)
     await this.sandbox.use({ cause: 'port', what: 'waiting for a service', signal }, async (guest) => {
-      await guest.ports.wait(this.#options.port, { timeoutMs, ...(signal && { signal }) })
+      await guest.ports.wait(this.port, { timeoutMs, ...(signal && { signal }) })
       await next?.(guest)
     })
   }
@@ -129,12 +150,13 @@ export class Replica {
   }
 
   stop(): void {
+    clearTimeout(this.#followTimer)
     this.#stop.abort()
     this.#following?.abort()
   }
 
-  /** Call for every burrow of the sandbox. Does not keep it awake. */
-  async follow({ guest }: Pick<Burrow, 'guest'>): Promise<void> {
+  /** Follows the program until the burrow ends. Does not keep the sandbox awake. */
+  async #follow({ guest }: Pick<Burrow, 'guest'>): Promise<void> {
     if (this.#options.program === undefined || this.#stop.signal.aborted) return
     this.#following?.abort()
     const following = new AbortController()
@@ -157,10 +179,19 @@ export class Replica {
     }
   }
 
-  /** A sleep that was undone ends the connection to the program, but not the burrow. */
-  followAgain(): void {
+  /** Call for every burrow of the sandbox. The request that woke it comes first: the agent does one thing at a time. */
+  followSoon(): void {
+    this.#following?.abort()
+    this.#isFollowed = false
+    clearTimeout(this.#followTimer)
+    this.#followTimer = setTimeout(() => this.followNow(), FOLLOW_DELAY_MS).unref()
+  }
+
+  /** Does nothing if the program is followed. A sleep that was undone ends that, but not the burrow. */
+  followNow(): void {
+    clearTimeout(this.#followTimer)
     const burrow = this.#isFollowed || this.#state === 'draining' ? undefined : this.#runningBurrow()
-    if (burrow !== undefined) void this.follow(burrow)
+    if (burrow !== undefined) void this.#follow(burrow)
   }
 
   /** Restarts the program when it has not answered several times. Does nothing while the replica sleeps. */
@@ -169,8 +200,8 @@ export class Replica {
     const burrow = this.#state === 'ready' && health !== undefined ? this.#runningBurrow() : undefined
     if (health === undefined || burrow === undefined) return
     try {
-      const { path, timeoutMs = 5_000 } = health
-      await checkHealth(burrow.guest, { port: this.#options.port, path, timeoutMs })
+      const { path, timeoutMs = CHECK_TIMEOUT_MS } = health
+      await checkHealth(burrow.guest, { port: this.port, path, timeoutMs })
       this.#failedChecks = 0
     } catch (error) {
       // It fell asleep meanwhile.
@@ -222,9 +253,21 @@ export class Replica {
       this.#state = 'failed'
       return
     }
+    if (performance.now() - this.#startedAtMs > LONG_MS) this.#delayMs = FIRST_DELAY_MS
+    this.#restartSoon(program)
+  }
+
+  /** The program ended while it was not to start again. Does nothing while that is so. */
+  restartIfFailed(): void {
+    const { program, settings } = this.#options
+    if (this.#state !== 'failed' || program === undefined || settings().restart === 'never') return
+    this.#delayMs = FIRST_DELAY_MS
+    this.#restartSoon(program)
+  }
+
+  #restartSoon(program: Program): void {
     this.#state = 'restarting'
     this.#ready = this.#newReady()
-    if (performance.now() - this.#startedAtMs > LONG_MS) this.#delayMs = FIRST_DELAY_MS
     void this.#restart(program)
   }
 
@@ -245,7 +288,7 @@ export class Replica {
   }
 
   async #start({ args, env, cwd, user }: Program): Promise<void> {
-    const { sandbox, port } = this.#options
+    const { sandbox, port } = this
     const { signal } = this.#stop
     using _awake = sandbox.hold('the service starts', START_TIMEOUT_MS)
     await sandbox.use({ cause: 'process', what: 'starting a service', signal }, async (guest) => {
@@ -263,7 +306,7 @@ export class Replica {
       })
     this.setReady()
     this.say('the program runs again')
-    void this.follow(burrow)
+    void this.#follow(burrow)
   }
 
   #newReady(): Promise<void> {
@@ -285,6 +328,9 @@ export class Replica {
     return new DormouseError(
       'service_unavailable',
       'The program of the service has ended and is not restarted.',
+      {
+        hint: '`dormouse service logs NAME` shows why it ended, and `service update NAME --restart always` starts it again.',
+      },
     )
   }
 }

@@ -54,3 +54,22 @@ test('sandboxes of other keys are not shown, except to an admin', async () => {
   expect((await shown(deps, 'a', 'me')).map(([letter]) => letter)).toEqual(['a', 'c'])
   expect((await shown(deps, 'a', 'x', true)).map(([letter]) => letter)).toEqual(['a', 'b', 'c'])
 })
+
+test('a family has its sandboxes on other hosts', async () => {
+  const deps = family({ b: 'a' }, { a: 'me', b: 'me' })
+  const row = (letter: string, from: string) => ({
+    ...{ id: id(letter), owner: 'me', state: 'standby', tier: 'stored', createdAt: 0, forkedFrom: id(from) },
+  })
+  const elsewhere = {
+    rows: () => [
+      { row: row('c', 'b') as never, ancestors: [id('b'), id('a')] },
+      { row: row('d', 'x') as never, ancestors: [id('x')] },
+    ],
+    snapshots: () => [],
+  }
+  expect(await shown({ ...deps, elsewhere }, 'a', 'me')).toEqual([
+    ['a', undefined, 'standby'],
+    ['b', 'a', 'standby'],
+    ['c', 'b', 'standby'],
+  ])
+})

@@ -9,8 +9,10 @@ import type { LedgerRows } from '../store/ledger-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { Usage } from '../usage/usage.ts'
 import { DAY_MS, dayStrip } from './day-strip.ts'
-import type { EventFeed } from './event-feed.ts'
+import type { EventFeed, RelayedEvent } from './event-feed.ts'
 import { type FamilyDependencies, familyOf } from './family.ts'
+import type { Counts, FleetElsewhere, HostNumbers } from './fleet-elsewhere.ts'
+import { addNumbers, groupOfRow, noNumbers } from './host-numbers.ts'
 import { percentile } from './percentile.ts'
 
 /** Wakes whose latency the overview shows. */
@@ -29,11 +31,18 @@ export interface FleetDependencies extends FamilyDependencies {
   readonly nowMs: () => number
 }
 
+/** `isLocal`: only what is on this host of a cluster. */
+export interface FleetQuery {
+  readonly isLocal: boolean
+}
+
+const EVERYWHERE: FleetQuery = { isLocal: false }
+
 /** What all sandboxes of a caller do and use. */
 export interface FleetCalls {
-  overview(caller: Caller): Promise<OverviewAnswer>
+  overview(caller: Caller, query?: FleetQuery): Promise<OverviewAnswer>
   /** Unknown ids, and those of others, are left out. */
-  activity(ids: readonly string[], caller: Caller): ActivityAnswer
+  activity(ids: readonly string[], caller: Caller, query?: FleetQuery): Promise<ActivityAnswer>
   /** The sandboxes that share an ancestor with this one, and their snapshots. */
   family(sandbox: Pick<Sandbox, 'id'>, caller: Caller): Promise<FamilyAnswer>
   readonly events: Pick<EventFeed, 'follow'>
@@ -44,6 +53,8 @@ export class Fleet implements FleetCalls {
   readonly #memoryBytes = new Map<SandboxId, number>()
   readonly #toldBytes = new Map<SandboxId, number>()
   readonly #wakeMs: { owner: string; ms: number }[] = []
+  /** Undefined outside a cluster. */
+  elsewhere: FleetElsewhere | undefined
 
   constructor(deps: FleetDependencies) {
     this.#deps = deps
@@ -91,35 +102,56 @@ export class Fleet implements FleetCalls {
     }
   }
 
-  async overview(caller: Caller): Promise<OverviewAnswer> {
-    const { sandboxes, snapshots, usage } = this.#deps
-    const counts = { running: 0, frozen: 0, stored: 0, failed: 0 }
-    let memoryHeldBytes = 0
-    for (const sandbox of sandboxes.all()) {
-      if (sandbox.isDeleted || !mayUse(caller, sandbox.row.owner)) continue
-      counts[groupOf(sandbox)] += 1
-      memoryHeldBytes += this.#memoryOf(sandbox) ?? 0
-    }
-    const owner = caller.isAdmin ? undefined : caller.keyId
-    const { total, currency } = await usage.report({}, caller)
+  /** What has happened on another host. */
+  heard({ type, owner, data }: Pick<RelayedEvent, 'type' | 'owner' | 'data'>): void {
+    const { event, latencyMs } = data
+    if (type !== 'sandbox.ledger' || event !== 'woke' || owner === undefined) return
+    if (typeof latencyMs === 'number') this.#addWake(owner, latencyMs)
+  }
+
+  async overview(caller: Caller, { isLocal } = EVERYWHERE): Promise<OverviewAnswer> {
+    const elsewhere = isLocal ? undefined : this.elsewhere
+    const others = (await elsewhere?.numbers(caller)) ?? []
     const wakeMs = this.#wakeMs.filter((wake) => mayUse(caller, wake.owner)).map(({ ms }) => ms)
     return {
-      ...counts,
-      memoryHeldBytes,
-      memorySavedBytes: snapshots.storedMemoryBytes(owner),
-      cost: { currency, spent: total.cost, alwaysOn: total.alwaysOnCost },
+      ...addNumbers([this.#numbers(caller), ...others]),
+      cost: await (elsewhere?.cost(caller) ?? this.#cost(caller)),
       wakes: { count: wakeMs.length, p50Ms: percentile(wakeMs, 0.5), p99Ms: percentile(wakeMs, 0.99) },
     }
   }
 
-  activity(ids: readonly string[], caller: Caller): ActivityAnswer {
+  async activity(ids: readonly string[], caller: Caller, { isLocal } = EVERYWHERE): Promise<ActivityAnswer> {
     const found = ids.flatMap((id) => this.#deps.sandboxes.find(id) ?? [])
     const visible = found.filter((one) => !one.isDeleted && mayUse(caller, one.row.owner))
-    return { items: visible.map((sandbox) => this.#activityOf(sandbox)) }
+    const here = visible.map((sandbox) => this.#activityOf(sandbox))
+    const missing = ids.filter((id) => !found.some((one) => one.id === id))
+    if (isLocal || this.elsewhere === undefined || missing.length === 0) return { items: here }
+    const all = new Map(
+      [...here, ...(await this.elsewhere.activity(missing, caller))].map((one) => [one.sandboxId, one]),
+    )
+    return { items: ids.flatMap((id) => all.get(id as SandboxId) ?? []) }
   }
 
   family(sandbox: Pick<Sandbox, 'id'>, caller: Caller): Promise<FamilyAnswer> {
-    return familyOf(this.#deps, sandbox, caller)
+    return familyOf({ ...this.#deps, elsewhere: this.elsewhere }, sandbox, caller)
+  }
+
+  /** Of this host. */
+  #numbers(caller: Caller): HostNumbers {
+    const { sandboxes, snapshots } = this.#deps
+    const numbers = noNumbers()
+    for (const sandbox of sandboxes.all()) {
+      if (sandbox.isDeleted || !mayUse(caller, sandbox.row.owner)) continue
+      numbers[groupOf(sandbox)] += 1
+      numbers.memoryHeldBytes += this.#memoryOf(sandbox) ?? 0
+    }
+    numbers.memorySavedBytes = snapshots.storedMemoryBytes(caller.isAdmin ? undefined : caller.keyId)
+    return numbers
+  }
+
+  async #cost(caller: Caller): Promise<OverviewAnswer['cost']> {
+    const { total, currency } = await this.#deps.usage.report({}, caller, { isLocal: true })
+    return { currency, spent: total.cost, alwaysOn: total.alwaysOnCost }
   }
 
   #activityOf(sandbox: Sandbox): ActivityAnswer['items'][number] {
@@ -153,9 +185,8 @@ export class Fleet implements FleetCalls {
   }
 }
 
-function groupOf({ row, deps }: Sandbox): 'running' | 'frozen' | 'stored' | 'failed' {
-  if (deps.quarantine.damageOf(row) !== undefined) return 'failed'
-  return row.state === 'standby' ? (row.tier ?? 'stored') : 'running'
+function groupOf({ row, deps }: Sandbox): keyof Counts {
+  return deps.quarantine.damageOf(row) === undefined ? groupOfRow(row) : 'failed'
 }
 
 function mayUse(caller: Caller, owner: string): boolean {

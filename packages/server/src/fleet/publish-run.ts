@@ -1,4 +1,5 @@
-import type { RunJournal, RunRow } from '../runs/run-journal.ts'
+import type { RunJournal } from '../runs/run-journal.ts'
+import type { RunRow } from '../runs/run-rows.ts'
 import type { EventFeed } from './event-feed.ts'
 
 export interface RunChange {

@@ -25,17 +25,59 @@ export function bindInput(
     DORMOUSE_TASK_INDEX: String(index),
     DORMOUSE_TASK_ATTEMPT: String(attempts),
   }
-  if (language === 'bash') return { before: undefined, code: bashCode(code, variable, input, environment) }
   // JSON text, encoded as JSON again, is a string literal of Python and JavaScript.
   const value = JSON.stringify(input)
   const names = JSON.stringify(JSON.stringify(environment))
-  if (language === 'python') {
-    const read = (text: string) => `__import__('json').loads(${text})`
-    const bind = `__import__('os').environ.update(${read(names)}); ${variable} = ${read(value)}`
-    return { before: { code: bind, language }, code }
+  switch (language) {
+    case 'bash':
+      return { before: undefined, code: bashCode(code, variable, input, environment) }
+    case 'r':
+      return { before: { code: rCode(variable, input, environment), language }, code }
+    case 'python':
+      return { before: { code: pythonCode(variable, value, names), language }, code }
+    case 'javascript':
+    case 'typescript':
+      return { before: { code: javaScriptCode(variable, value, names), language: 'javascript' }, code }
   }
-  const bind = `Object.assign(${NODE_ENVIRONMENT}, JSON.parse(${names})); globalThis.${variable} = JSON.parse(${value}); undefined`
-  return { before: { code: bind, language: 'javascript' }, code }
+}
+
+function pythonCode(variable: string, value: string, names: string): string {
+  const read = (text: string) => `__import__('json').loads(${text})`
+  return `__import__('os').environ.update(${read(names)}); ${variable} = ${read(value)}`
+}
+
+function javaScriptCode(variable: string, value: string, names: string): string {
+  const environment = `Object.assign(${NODE_ENVIRONMENT}, JSON.parse(${names}))`
+  return `${environment}; globalThis.${variable} = JSON.parse(${value}); undefined`
+}
+
+/** Base R reads no JSON, so the input is written as R: objects are named lists, arrays of scalars of one type vectors. */
+function rCode(variable: string, input: string, environment: Record<string, string>): string {
+  const names = Object.entries(environment).map(([name, given]) => `${name} = ${rText(given)}`)
+  const bind = `assign(${rText(variable)}, ${rValue(JSON.parse(input))}, globalenv())`
+  return `invisible({ Sys.setenv(${names.join(', ')}); ${bind} })`
+}
+
+function rValue(value: unknown): string {
+  if (value === null) return 'NULL'
+  if (typeof value === 'string') return rText(value)
+  if (typeof value === 'boolean') return value ? 'TRUE' : 'FALSE'
+  if (typeof value !== 'object') return String(value)
+  if (!Array.isArray(value)) {
+    const values = Object.values(value)
+    return `stats::setNames(${rList('list', values)}, ${rList('c', Object.keys(value))})`
+  }
+  const types = new Set(value.map((item) => (item === null ? 'object' : typeof item)))
+  return rList(types.size === 1 && !types.has('object') ? 'c' : 'list', value)
+}
+
+function rList(kind: 'c' | 'list', values: readonly unknown[]): string {
+  return values.length === 0 && kind === 'c' ? 'character()' : `${kind}(${values.map(rValue).join(', ')})`
+}
+
+/** Escapes of JSON are those of R, except that no text of R has a NUL or half of a character. */
+function rText(text: string): string {
+  return JSON.stringify(text.replaceAll('\0', '').replaceAll(/\p{Surrogate}/gu, '\ufffd'))
 }
 
 /** A run of bash keeps nothing, so the input is on the first line of the code, whose lines keep their numbers. */

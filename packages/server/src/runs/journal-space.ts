@@ -90,6 +90,7 @@ export class JournalSpace {
   forget(id: SandboxId): void {
     this.#used.delete(id)
     this.#ended.delete(id)
+    this.#options.journal.settle()
     this.#options.upkeep.removeSandbox(id)
   }
 

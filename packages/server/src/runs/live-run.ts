@@ -9,8 +9,9 @@ import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
 import type { JournalSpace } from './journal-space.ts'
 import { MAYBE_NOT_BEGUN, PROCESSES_ENDED } from './lost-events.ts'
 import type { OutputThrottle } from './output-throttle.ts'
-import type { RunJournal, RunRow } from './run-journal.ts'
+import type { RunJournal } from './run-journal.ts'
 import { RunOutput } from './run-output.ts'
+import type { RunRow } from './run-rows.ts'
 
 export interface LiveRunParts {
   readonly journal: RunJournal

@@ -5,7 +5,8 @@ import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { JournalSpace } from './journal-space.ts'
 import { LiveRun, type LiveRunParts } from './live-run.ts'
 import { OutputThrottle } from './output-throttle.ts'
-import type { RunJournal, RunRow } from './run-journal.ts'
+import type { RunJournal } from './run-journal.ts'
+import type { RunRow } from './run-rows.ts'
 import { RunSignals } from './run-signals.ts'
 
 export interface RunDependencies {

@@ -6,7 +6,8 @@ import { unseenPart } from './bound-event.ts'
 import type { LiveRun } from './live-run.ts'
 import type { LiveRuns } from './live-runs.ts'
 import { RunDeadline, unfinished } from './run-deadline.ts'
-import type { RunJournal, RunRow } from './run-journal.ts'
+import type { RunJournal } from './run-journal.ts'
+import type { RunRow } from './run-rows.ts'
 import type { ReadEvents } from './runs.ts'
 
 export interface RunToRead {

@@ -21,21 +21,21 @@ beforeEach(() => {
     migrations: journalMigrations,
     synchronous: 'NORMAL',
   })
-  journal = new RunJournal(db)
+  journal = new RunJournal(db, { logPath: join(dir, 'journal.log'), hasRoom: () => true })
   sandboxId = newSandboxId()
 })
 afterEach(async () => {
+  journal[Symbol.dispose]()
   await db[Symbol.asyncDispose]()
   rmSync(dir, { recursive: true })
 })
 
 const request = { code: 'print(1)', language: 'python', timeoutMs: 5 } as const
-const add = (more: object = {}) =>
-  journal.add({
-    ...{ sandboxId, runId: newRunId(), context: 'default', language: 'python', startedAt: 1 },
-    ...{ idempotencyKey: undefined, requestHash: undefined, kept: keptCode('print(1)') },
-    ...more,
-  })
+const newRun = () => ({
+  ...({ sandboxId, runId: newRunId(), context: 'default', language: 'python', startedAt: 1 } as const),
+  ...{ idempotencyKey: undefined, requestHash: undefined, kept: keptCode('print(1)') },
+})
+const add = (more: object = {}) => journal.add({ ...newRun(), ...more })
 
 test('a request is kept until the run is handed over, and found by the next server until then', () => {
   const { id, runId } = add({ request })
@@ -44,6 +44,31 @@ test('a request is kept until the run is handed over, and found by the next serv
   journal.dropRequest(id)
   expect(journal.queued()).toMatchObject([{ runId, isUnsent: false }])
   expect(journal.requestOf(id)).toBeUndefined()
+})
+
+test('a run that was just written is found, and so it is by the next server after kill -9', () => {
+  const { id, runId } = add({ idempotencyKey: 'once', requestHash: 'x' })
+  const exit = entryOf({ seq: 0, type: 'exit', exitCode: 3, durationMs: 0 })
+  journal.append({ run: id, entries: [exit], now: 2, isLost: false })
+  expect(journal.byKey(sandboxId, 'once')).toMatchObject({ runId, requestHash: 'x' })
+  // Reads nothing before: that would move the log into the database.
+  using next = new RunJournal(db, { logPath: join(dir, 'journal.log'), hasRoom: () => true })
+  expect(next.get(sandboxId, runId)).toMatchObject({ id, state: 'finished', exitCode: 3 })
+  expect(next.page(id, -1).events).toEqual([exit.event])
+  expect(journal.get(sandboxId, runId)).toMatchObject({ state: 'finished' })
+  // Nothing is written twice, and the ids go on.
+  expect(next.list(sandboxId, { limit: 10 }).items).toHaveLength(1)
+  expect(next.add({ ...newRun(), idempotencyKey: undefined }).id).toBe(id + 1)
+})
+
+test('events of a run that is gone keep no other from being written', () => {
+  const gone = add()
+  journal.forget(gone.id)
+  const kept = add()
+  const exit = entryOf({ seq: 0, type: 'exit', exitCode: 0, durationMs: 0 })
+  journal.append({ run: gone.id, entries: [exit], now: 2, isLost: false })
+  journal.append({ run: kept.id, entries: [exit], now: 2, isLost: false })
+  expect(journal.get(sandboxId, kept.runId)).toMatchObject({ state: 'finished' })
 })
 
 test('runs that have begun or ended are not queued, and have no request', () => {

@@ -1,74 +1,41 @@
-import type { Language, RunEvent, RunId, SandboxId } from '@dormouse/contracts'
-import type { RunAnswer } from '@dormouse/contracts/http'
+import type { Language, RunEvent, SandboxId } from '@dormouse/contracts'
 import type { StartRun } from '@dormouse/engine'
 import { cursorOf, positionOf } from '../store/cursor.ts'
 import type { SharedDatabase } from '../store/database.ts'
 import type { Page } from '../store/page.ts'
+import { isConstraintViolation } from '../store/sqlite-error.ts'
+import type { SqlValue } from '../store/statement.ts'
 import type { Entry } from './bound-event.ts'
-import type { KeptCode } from './kept-code.ts'
 import { FORKED_MAX_BYTES, PAGE_BYTES, PAGE_EVENTS, RUN_OVERHEAD_BYTES } from './limits.ts'
+import { RunLog } from './run-log.ts'
+import {
+  COLUMNS,
+  type FinishedRun,
+  INSERT_RUN,
+  type NewRun,
+  type RunRow,
+  rowOf,
+  type StoredRow,
+  toRow,
+  valuesOf,
+} from './run-rows.ts'
 
-export interface RunRow {
-  /** Row id in the journal. */
-  readonly id: number
-  readonly sandboxId: SandboxId
-  readonly runId: RunId
-  readonly context: string
-  readonly language: Language
-  readonly requestHash: string | undefined
-  readonly state: RunAnswer['state']
-  readonly startedAt: number
-  readonly finishedAt: number | undefined
-  readonly exitCode: number | undefined
-  /** The journal keeps its request, because the sandbox does not have it yet. */
-  readonly isUnsent: boolean
-  /** Its size in the journal. */
+/** A row of `runs`, or new events of one run. */
+type Change = { readonly row: readonly SqlValue[] } | NewEvents
+
+interface NewEvents {
+  readonly run: number
+  readonly events: readonly RunEvent[]
   readonly bytes: number
-  /** Its beginning if `isCodeCut`. Undefined: an older version started it. */
-  readonly code: string | undefined
-  readonly isCodeCut: boolean
+  /** Parameters of `FINISH` if these are the last ones. */
+  readonly end?: readonly [state: string, now: number, exitCode: number, bytes: number, run: number]
 }
 
-interface StoredRow {
-  id: number
-  sandbox_id: SandboxId
-  run_id: RunId
-  context: string
-  language: Language
-  request_hash: string | null
-  state: RunAnswer['state']
-  started_at: number
-  finished_at: number | null
-  exit_code: number | null
-  is_unsent: 0 | 1
-  bytes: number
-  code: string | null
-  is_code_cut: 0 | 1
-}
-
-/** Without the request: a list of queued runs could be large. */
-const COLUMNS =
-  'id, sandbox_id, run_id, context, language, request_hash, state, started_at, finished_at, exit_code, bytes, code, is_code_cut, request IS NOT NULL AS is_unsent'
-
-export interface NewRun {
-  readonly sandboxId: SandboxId
-  readonly runId: RunId
-  readonly context: string
-  readonly language: Language
-  readonly idempotencyKey: string | undefined
-  readonly requestHash: string | undefined
-  readonly startedAt: number
-  /** Kept while the run waits for its sandbox to wake, so that the next server can start it. */
-  readonly request?: StartRun | undefined
-  readonly kept: KeptCode
-}
-
-export interface FinishedRun {
-  readonly id: number
-  /** Its size in the journal, and what its code takes of that. */
-  readonly bytes: number
-  readonly codeBytes: number
-  readonly finishedAt: number
+export interface RunJournalOptions {
+  /** Of the log in front of the database. */
+  readonly logPath: string
+  /** Whether the disk has room for records. Without, all is written into the database, which can say so. */
+  readonly hasRoom: () => boolean
 }
 
 /** New events of one run. */
@@ -90,9 +57,16 @@ const GROW = `UPDATE runs SET state = 'running', bytes = bytes + ? WHERE id = ? 
 const FINISH =
   'UPDATE runs SET state = ?, finished_at = ?, exit_code = ?, bytes = bytes + ?, request = NULL WHERE id = ?'
 
-/** The recorded events of runs. Events are on disk before a reader gets them. */
-export class RunJournal {
+const CREATE_APPLIED =
+  'CREATE TABLE IF NOT EXISTS applied (id INTEGER PRIMARY KEY CHECK (id = 1), change INTEGER NOT NULL) STRICT'
+
+/**
+ * The recorded events of runs. Events are on disk before a reader gets them: in the database, or in the log in front of
+ * it, which is moved into the database before anything is read there.
+ */
+export class RunJournal implements Disposable {
   readonly #db: SharedDatabase
+  readonly #log: RunLog<Change>
   readonly #insert
   readonly #insertEvent
   readonly #grow
@@ -103,15 +77,14 @@ export class RunJournal {
   readonly #lastSeq
   readonly #bytesOf
   readonly #finished
+  /** Rows that are in the log only, by sandbox and run, and by sandbox and `idempotencyKey`. */
+  readonly #waiting = new Map<string, RunRow>()
+  #lastId: number
   #walPages = 0
 
-  constructor(db: SharedDatabase) {
+  constructor(db: SharedDatabase, { logPath, hasRoom }: RunJournalOptions) {
     this.#db = db
-    this.#insert = db.prepare<(string | number | null)[]>(
-      `INSERT INTO runs (sandbox_id, run_id, context, language, idempotency_key, request_hash, state, started_at, request,
-         code, is_code_cut, bytes)
-       VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?)`,
-    )
+    this.#insert = db.prepare<readonly SqlValue[]>(INSERT_RUN)
     this.#insertEvent = db.prepare<[number, number, string]>(INSERT_EVENT)
     this.#grow = db.prepare<[number, number]>(GROW)
     this.#finish = db.prepare<[string, number, number, number, number]>(FINISH)
@@ -134,45 +107,85 @@ export class RunJournal {
       `SELECT id, bytes, coalesce(octet_length(code), 0) AS codeBytes, finished_at AS finishedAt FROM runs
        WHERE sandbox_id = ? AND finished_at IS NOT NULL ORDER BY id`,
     )
+    this.#log = new RunLog({
+      ...{ path: logPath, hasRoom, apply: (changes, last) => this.#apply(changes, last) },
+      applied: lastApplied(db),
+    })
+    this.#lastId = db.prepare<[], { id: number | null }>('SELECT max(id) AS id FROM runs').get()?.id ?? 0
+  }
+
+  [Symbol.dispose](): void {
+    this.#log[Symbol.dispose]()
+  }
+
+  /** Moves the log into the database. On a full disk it stays where it is. */
+  settle(): void {
+    try {
+      this.#log.flush()
+    } catch {
+      // Writes report it.
+    }
   }
 
   add(run: NewRun): RunRow {
     const bytes = RUN_OVERHEAD_BYTES + run.kept.bytes
-    const { lastInsertRowid } = this.#db.write(() =>
-      this.#insert.run(
-        run.sandboxId,
-        run.runId,
-        run.context,
-        run.language,
-        run.idempotencyKey ?? null,
-        run.requestHash ?? null,
-        run.startedAt,
-        run.request === undefined ? null : JSON.stringify(run.request),
-        run.kept.code,
-        run.kept.isCut ? 1 : 0,
-        bytes,
-      ),
-    )
-    this.#wrote(run.kept.bytes)
-    return {
-      id: Number(lastInsertRowid),
-      sandboxId: run.sandboxId,
-      runId: run.runId,
-      context: run.context,
-      language: run.language,
-      requestHash: run.requestHash,
-      state: 'queued',
-      startedAt: run.startedAt,
-      finishedAt: undefined,
-      exitCode: undefined,
-      isUnsent: run.request !== undefined,
-      bytes,
-      code: run.kept.code,
-      isCodeCut: run.kept.isCut,
+    const id = this.#lastId + 1
+    this.#write({ row: valuesOf(run, id, bytes) }, bytes + (run.request?.code.length ?? 0))
+    this.#lastId = id
+    const row = rowOf(run, id, bytes)
+    if (this.#log.waitingCount === 0) return row
+    this.#waiting.set(keyOf(run.sandboxId, run.runId), row)
+    if (run.idempotencyKey !== undefined)
+      this.#waiting.set(keyOf(run.sandboxId, `key ${run.idempotencyKey}`), row)
+    return row
+  }
+
+  #write(change: Change, bytes: number): void {
+    if (!this.#log.append(change, bytes)) this.#db.transaction(() => this.#applyOne(change))
+  }
+
+  #apply(changes: readonly Change[], last: number): void {
+    this.#db.transaction(() => {
+      for (const change of changes) this.#applyIfPossible(change)
+      this.#db.prepare<[number]>('UPDATE applied SET change = ?').run(last)
+    })
+    this.#waiting.clear()
+  }
+
+  /** Leaves out what contradicts the database: those who wrote it cannot hear of it, and the others must not wait. */
+  #applyIfPossible(change: Change): void {
+    try {
+      this.#db.transaction(() => this.#applyOne(change))
+    } catch (error) {
+      if (!isConstraintViolation(error)) throw error
     }
   }
 
+  #applyOne(change: Change): void {
+    if ('row' in change) {
+      this.#insert.run(...change.row)
+      this.#wrote(DATABASE_PAGE_BYTES)
+      return
+    }
+    const { run, events, bytes, end } = change
+    for (const event of events) this.#insertEvent.run(run, event.seq, JSON.stringify(event))
+    if (end === undefined) this.#grow.run(bytes, run)
+    else this.#finish.run(...end)
+    this.#wrote(bytes)
+  }
+
+  /** Appends events; in one commit if they are too many for the log. */
+  append({ run, entries, now, isLost }: EventBatch): void {
+    const { bytes, exitCode } = sumOf(entries)
+    const events = entries.map(({ event }) => event)
+    const end = exitCode !== undefined && {
+      end: [isLost ? 'lost' : 'finished', now, exitCode, bytes, run] as const,
+    }
+    this.#write({ run, events, bytes, ...end }, bytes)
+  }
+
   setLanguage(run: number, language: Language): void {
+    this.#log.flush()
     this.#db.write(() =>
       this.#db.prepare<[string, number]>('UPDATE runs SET language = ? WHERE id = ?').run(language, run),
     )
@@ -180,6 +193,7 @@ export class RunJournal {
 
   /** The request to start. Undefined: the sandbox may have it already. */
   requestOf(run: number): StartRun | undefined {
+    this.settle()
     const row = this.#db
       .prepare<[number], { request: string | null }>('SELECT request FROM runs WHERE id = ?')
       .get(run)
@@ -191,18 +205,8 @@ export class RunJournal {
    * again.
    */
   dropRequest(run: number): void {
+    this.#log.flush()
     this.#db.write(() => this.#db.prepare<[number]>('UPDATE runs SET request = NULL WHERE id = ?').run(run))
-  }
-
-  /** Writes all events in one commit. */
-  append({ run, entries, now, isLost }: EventBatch): void {
-    const { bytes, exitCode } = sumOf(entries)
-    this.#db.transaction(() => {
-      for (const { event } of entries) this.#insertEvent.run(run, event.seq, JSON.stringify(event))
-      if (exitCode === undefined) this.#grow.run(bytes, run)
-      else this.#finish.run(isLost ? 'lost' : 'finished', now, exitCode, bytes, run)
-    })
-    this.#wrote(bytes)
   }
 
   /** Checkpoints a long WAL on another thread, because that waits for the disk. */
@@ -216,6 +220,7 @@ export class RunJournal {
 
   /** Does the same on another thread, for large batches. Resolves when they are committed. */
   async appendAside({ run, entries, now, isLost }: EventBatch): Promise<void> {
+    this.#log.flush()
     const { bytes, exitCode } = sumOf(entries)
     const end =
       exitCode === undefined
@@ -227,19 +232,25 @@ export class RunJournal {
 
   /** Removes a run that was refused. */
   forget(run: number): void {
+    this.#log.flush()
     this.#db.write(() => this.#db.prepare<[number]>('DELETE FROM runs WHERE id = ?').run(run))
   }
 
   get(sandboxId: SandboxId, runId: string): RunRow | undefined {
-    return toRow(this.#get.get(sandboxId, runId))
+    this.settle()
+    return toRow(this.#get.get(sandboxId, runId)) ?? this.#waiting.get(keyOf(sandboxId, runId))
   }
 
   byKey(sandboxId: SandboxId, idempotencyKey: string): RunRow | undefined {
-    return toRow(this.#byKey.get(sandboxId, idempotencyKey))
+    return (
+      this.#waiting.get(keyOf(sandboxId, `key ${idempotencyKey}`)) ??
+      toRow(this.#byKey.get(sandboxId, idempotencyKey))
+    )
   }
 
   /** One page of events after `after`. `isFull`: there may be more. */
   page(run: number, after: number): { events: RunEvent[]; isFull: boolean } {
+    this.settle()
     const events: RunEvent[] = []
     let characters = 0
     for (const { event } of this.#events.iterate(run, after, PAGE_EVENTS)) {
@@ -251,11 +262,13 @@ export class RunJournal {
   }
 
   lastSeq(run: number): number {
+    this.settle()
     return this.#lastSeq.get(run)?.seq ?? -1
   }
 
   /** Runs of a sandbox that are neither finished nor lost. */
   open(sandboxId: SandboxId): RunRow[] {
+    this.settle()
     return this.#db
       .prepare<[string], StoredRow>(
         `SELECT ${COLUMNS} FROM runs WHERE sandbox_id = ? AND state IN ('queued', 'running') ORDER BY id`,
@@ -266,6 +279,7 @@ export class RunJournal {
 
   /** Runs of all sandboxes that have no event yet, oldest first. */
   queued(): RunRow[] {
+    this.settle()
     return this.#db
       .prepare<[], StoredRow>(`SELECT ${COLUMNS} FROM runs WHERE state IN ('queued', 'running') ORDER BY id`)
       .all()
@@ -274,6 +288,7 @@ export class RunJournal {
   }
 
   list(sandboxId: SandboxId, { limit, cursor }: { limit: number; cursor?: string }): Page<RunRow> {
+    this.settle()
     const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : positionOf(cursor)[0]
     const rows = this.#db
       .prepare<[string, number, number], StoredRow>(
@@ -292,6 +307,7 @@ export class RunJournal {
    * the rest.
    */
   copyOpen(from: SandboxId, to: SandboxId): void {
+    this.#log.flush()
     this.#db.transaction(() => {
       for (const run of this.open(from)) {
         if (run.isUnsent) continue
@@ -307,6 +323,7 @@ export class RunJournal {
             'INSERT INTO events SELECT ?, seq, event FROM events WHERE run = ? AND seq <= ?',
           )
           .run(Number(lastInsertRowid), run.id, until)
+        this.#lastId = Math.max(this.#lastId, Number(lastInsertRowid))
       }
     })
   }
@@ -327,16 +344,19 @@ export class RunJournal {
 
   /** Size of all runs of a sandbox. */
   bytesOf(sandboxId: SandboxId): number {
+    this.settle()
     return this.#bytesOf.get(sandboxId)?.bytes ?? 0
   }
 
   /** Finished runs of a sandbox, oldest first. */
   finished(sandboxId: SandboxId): FinishedRun[] {
+    this.settle()
     return this.#finished.all(sandboxId)
   }
 
   /** Sandboxes that have runs here. */
   sandboxIds(): SandboxId[] {
+    this.settle()
     return this.#db
       .prepare<[], { sandbox_id: SandboxId }>('SELECT DISTINCT sandbox_id FROM runs')
       .all()
@@ -347,29 +367,25 @@ export class RunJournal {
    * Post: all commits survive a power cut. Not by a checkpoint: the first commit after a checkpoint restarts the WAL
    * and waits for the disk, and that would be the first run after a wake.
    */
-  sync(): Promise<void> {
-    return this.#db.sync()
+  async sync(): Promise<void> {
+    this.#log.flush()
+    await this.#db.sync()
   }
 }
 
-function toRow(row: StoredRow | undefined): RunRow | undefined {
-  if (row === undefined) return undefined
-  return {
-    id: row.id,
-    sandboxId: row.sandbox_id,
-    runId: row.run_id,
-    context: row.context,
-    language: row.language,
-    requestHash: row.request_hash ?? undefined,
-    state: row.state,
-    startedAt: row.started_at,
-    finishedAt: row.finished_at ?? undefined,
-    exitCode: row.exit_code ?? undefined,
-    isUnsent: row.is_unsent === 1,
-    bytes: row.bytes,
-    code: row.code ?? undefined,
-    isCodeCut: row.is_code_cut === 1,
-  }
+/**
+ * The number of the last change of the log that is in the database. Not a migration: the version before can then still
+ * open the database, and leaves the table alone.
+ */
+function lastApplied(db: SharedDatabase): number {
+  db.write(() => db.prepare<[]>(CREATE_APPLIED).run())
+  const found = db.prepare<[], { change: number }>('SELECT change FROM applied').get()?.change
+  if (found === undefined) db.write(() => db.prepare<[]>('INSERT INTO applied VALUES (1, 0)').run())
+  return found ?? 0
+}
+
+function keyOf(sandboxId: SandboxId, name: string): string {
+  return `${sandboxId} ${name}`
 }
 
 function sumOf(entries: readonly Entry[]): { bytes: number; exitCode: number | undefined } {

@@ -6,7 +6,8 @@ import type { JournalSpace } from './journal-space.ts'
 import { OUTPUT_FREE_BYTES, PENDING_MAX_BYTES, RECENT_MAX_BYTES, WRITTEN_HERE_BYTES } from './limits.ts'
 import { lostEvents } from './lost-events.ts'
 import type { OutputThrottle } from './output-throttle.ts'
-import type { RunJournal, RunRow } from './run-journal.ts'
+import type { RunJournal } from './run-journal.ts'
+import type { RunRow } from './run-rows.ts'
 import { RunTail } from './run-tail.ts'
 
 export interface RunOutputParts {

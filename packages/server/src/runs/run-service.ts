@@ -8,7 +8,7 @@ import { entryOf } from './bound-event.ts'
 import { LiveRuns, type RunDependencies } from './live-runs.ts'
 import { lostEvents, PROCESSES_ENDED } from './lost-events.ts'
 import { type RunToRead, readEvents, readResult } from './read-run.ts'
-import type { RunRow } from './run-journal.ts'
+import type { RunRow } from './run-rows.ts'
 import type { Run, Runs, StartRunRequest } from './runs.ts'
 import { startRun } from './start-run.ts'
 

@@ -6,7 +6,7 @@ import { keptCode } from './kept-code.ts'
 import { RUN_OVERHEAD_BYTES } from './limits.ts'
 import type { LiveRun } from './live-run.ts'
 import type { LiveRuns } from './live-runs.ts'
-import type { RunRow } from './run-journal.ts'
+import type { RunRow } from './run-rows.ts'
 import type { StartRunRequest } from './runs.ts'
 
 export interface StartedRun {
@@ -18,12 +18,17 @@ export interface StartedRun {
 /** Writes the row of a run and hands the run to its sandbox. Resolves when it has begun, or waits behind others. */
 export async function startRun(
   runs: LiveRuns,
-  sandbox: Pick<SandboxHandle, 'id' | 'attachRun' | 'runningBurrow'>,
+  sandbox: Pick<SandboxHandle, 'id' | 'attachRun' | 'runningBurrow' | 'thawNow'>,
   { idempotencyKey, ...asked }: StartRunRequest,
 ): Promise<StartedRun> {
   const { journal, space, clock } = runs.deps
   const requestHash = idempotencyKey === undefined ? undefined : hashOf(asked)
-  const earlier = idempotencyKey === undefined ? undefined : journal.byKey(sandbox.id, idempotencyKey)
+  const findEarlier = () =>
+    idempotencyKey === undefined ? undefined : journal.byKey(sandbox.id, idempotencyKey)
+  // Before the row, which then needs no request: writing it and dropping it again takes longer than the thaw.
+  const thaw = findEarlier() === undefined ? sandbox.thawNow('run') : undefined
+  if (thaw !== undefined) await thaw
+  const earlier = findEarlier()
   if (earlier !== undefined) {
     if (earlier.requestHash !== requestHash)
       throw new DormouseError('idempotency_mismatch', 'This idempotencyKey was used for another request.')

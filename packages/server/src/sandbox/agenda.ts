@@ -40,6 +40,11 @@ export class Agenda {
     this.#lookAt.delete(sandbox)
   }
 
+  /** Milliseconds until a sandbox has to be looked at. */
+  get untilNextMs(): number {
+    return this.#earliest - this.#clock.monotonicMs()
+  }
+
   /** Those to look at now. Each must be `put` again afterwards. */
   takeDue(): readonly Sandbox[] {
     const hasClockMoved = this.#hasClockMoved()

@@ -26,6 +26,8 @@ export interface IdleWatchOptions {
 
 /** A sandbox goes to sleep at most this much late. */
 const ROUND_MS = 500
+/** While all sleep and nothing is due: so long until a clock that was set or a lack of memory is noticed. */
+const ASLEEP_ROUND_MS = 2_000
 /** Measuring one takes the main thread about a tenth of a millisecond. Calls may come in between. */
 const SAMPLED_AT_ONCE = 16
 /** Processes that use more than this share of a CPU are work. An idle program that polls twice a second uses less. */
@@ -34,7 +36,7 @@ const BUSY_CPU_SHARE = 0.02
 /**
  * Puts idle sandboxes to standby, frozen ones on disk, wakes those whose timers are due, takes checkpoints, and deletes
  * expired ones or puts them to standby. Checks those that are awake twice a second, and those that sleep when something
- * is due.
+ * is due. Rests while all sleep.
  */
 export class IdleWatch implements Disposable {
   readonly #options: IdleWatchOptions
@@ -45,28 +47,45 @@ export class IdleWatch implements Disposable {
   readonly #timers = new TimerWakes()
   readonly #agenda: Agenda
   #timer: NodeJS.Timeout | undefined
+  #isResting = false
   #isClosed = false
 
   constructor(options: IdleWatchOptions) {
     this.#options = options
     this.#agenda = new Agenda(options.clock)
+    options.sandboxes.onChange = () => this.#endRest()
     this.#scheduleRound()
   }
 
   [Symbol.dispose](): void {
     this.#isClosed = true
+    this.#options.sandboxes.onChange = undefined
     clearTimeout(this.#timer)
+  }
+
+  /** A sandbox has changed: it may be awake, or due earlier. */
+  #endRest(): void {
+    if (!this.#isResting) return
+    clearTimeout(this.#timer)
+    this.#scheduleRound()
   }
 
   #scheduleRound(): void {
     if (this.#isClosed) return
-    this.#timer = setTimeout(() => {
-      this.#round()
-        .catch((error: unknown) =>
-          this.#options.log.error({ err: error }, 'a round of the idle watch failed'),
-        )
-        .finally(() => this.#scheduleRound())
-    }, ROUND_MS)
+    const { sandboxes } = this.#options
+    const restMs = sandboxes.isQuiet ? Math.min(ASLEEP_ROUND_MS, this.#agenda.untilNextMs) : 0
+    this.#isResting = restMs > ROUND_MS
+    this.#timer = setTimeout(
+      () => {
+        this.#isResting = false
+        this.#round()
+          .catch((error: unknown) =>
+            this.#options.log.error({ err: error }, 'a round of the idle watch failed'),
+          )
+          .finally(() => this.#scheduleRound())
+      },
+      Math.max(ROUND_MS, restMs),
+    )
     this.#timer.unref()
   }
 

@@ -22,10 +22,17 @@ export function reachedLimit({ limitBytes, peakBytes }: MemoryFigures): string {
   return `the sandbox reached its memory limit of ${inBinaryUnits(limitBytes)}${peak}`
 }
 
-/** How to raise the limit of this sandbox, to twice as much. */
-export function howToRaise({ id, name, limits }: Pick<SandboxRow, 'id' | 'name' | 'limits'>): string {
+/** How to raise the limit of this sandbox, to twice as much. One for a single task is gone when its caller reads this. */
+export function howToRaise({
+  id,
+  name,
+  limits,
+  ephemeral,
+}: Pick<SandboxRow, 'id' | 'name' | 'limits' | 'ephemeral'>): string {
   const bytes = 2 * limits.memoryBytes
   const size = bytes % GIB === 0 ? `${bytes / GIB}GiB` : `${Math.ceil(bytes / MIB)}MiB`
+  if (ephemeral)
+    return `Ask for more memory: \`--memory ${size}\`, or \`limits.memoryBytes\` by HTTP or an SDK.`
   return (
     `Raise the limit with \`dormouse update ${name ?? id} --memory ${size}\`, ` +
     'or `limits.memoryBytes` of an update by HTTP or an SDK.'

@@ -43,7 +43,7 @@ export async function recover(deps: SandboxDependencies): Promise<Recovery> {
   const known = new Set<SandboxId>()
   for (const row of deps.rows.all()) {
     known.add(row.id)
-    const sandbox = new Sandbox(deps, row, { isRecorded: true })
+    const sandbox = new Sandbox(deps, row, 'an earlier server')
     const intent = intents.get(row.id)
     if (isAtRest(row, { found, intent })) {
       count.standby += 1

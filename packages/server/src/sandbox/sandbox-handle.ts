@@ -7,6 +7,7 @@ export type SandboxHandle = Pick<
   | 'id'
   | 'view'
   | 'runningBurrow'
+  | 'thawNow'
   | 'use'
   | 'guestNow'
   | 'attach'

@@ -12,7 +12,7 @@ import { noSuchSandbox } from './sandbox-errors.ts'
 import type { SandboxHandle } from './sandbox-handle.ts'
 import { snapshotView } from './sandbox-view.ts'
 import { SnapshotChecks } from './snapshot-checks.ts'
-import { create, serverIsEnding } from './transitions/create.ts'
+import { checkRequest, create, serverIsEnding } from './transitions/create.ts'
 
 /** What the API and SSH use of sandboxes and snapshots. */
 export interface SandboxCalls {
@@ -26,6 +26,8 @@ export interface SandboxCalls {
     signal?: AbortSignal,
     origin?: SandboxOrigin,
   ): Promise<{ sandbox: SandboxHandle; isNew: boolean }>
+  /** Throws what `create` would throw about volumes, secrets, limits and network of the request. Makes nothing. */
+  check(request: CreateSandbox, caller: Caller): void
   /** By id or, for the caller's own, by name. Throws `not_found`, also for sandboxes of others. */
   get(idOrName: string, caller: Caller): SandboxHandle
   list(query: SandboxQuery, caller: Caller): Page<SandboxAnswer>
@@ -72,6 +74,10 @@ export class SandboxService implements SandboxCalls {
   ): Promise<{ sandbox: Sandbox; isNew: boolean }> {
     if (this.#isClosing) throw serverIsEnding()
     return create(this.deps, request, caller, { signal, origin })
+  }
+
+  check(request: CreateSandbox, caller: Caller): void {
+    checkRequest(this.deps, request, caller)
   }
 
   /** Of every owner, in no order. */

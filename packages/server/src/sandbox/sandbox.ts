@@ -1,5 +1,5 @@
 import { abortable, ReadWriteLock } from '@dormouse/async'
-import type { ProcessEvent, RunEvent, SandboxId, SandboxState, SnapshotId } from '@dormouse/contracts'
+import type { ProcessEvent, SandboxId, SandboxState, SnapshotId } from '@dormouse/contracts'
 import type {
   NetworkReportAnswer,
   SandboxAnswer,
@@ -8,14 +8,14 @@ import type {
   WhyAnswer,
 } from '@dormouse/contracts/http'
 import type { Burrow, ConnectProcess, Guest, Snapshot } from '@dormouse/engine'
-import { Moment } from '../clock/moment.ts'
+import { Moment, type Writer } from '../clock/moment.ts'
 import type { KeepArguments } from '../network/incoming-connections.ts'
 import type { LedgerEntry } from '../store/ledger-rows.ts'
 import type { Page } from '../store/page.ts'
 import type { SandboxRow, Tier } from '../store/sandbox-rows.ts'
 import { ActiveWork } from './active-work.ts'
 import { type AttachOptions, attach } from './attach.ts'
-import { attachRun, type RunToFollow, type SendingRun } from './attach-run.ts'
+import { attachRun, type RunToFollow } from './attach-run.ts'
 import { AttachedProcess } from './attached-process.ts'
 import { BackgroundWork } from './background-work.ts'
 import { Checkpoints } from './checkpoints.ts'
@@ -41,7 +41,7 @@ import { deleteSandbox, deleteSandboxSoon } from './transitions/remove.ts'
 import { rollbackTo } from './transitions/rollback.ts'
 import { takeSnapshot } from './transitions/snapshot.ts'
 import { prepareStandby, standby } from './transitions/standby.ts'
-import { wake } from './transitions/wake.ts'
+import { thawNow, wake } from './transitions/wake.ts'
 import { UsageMeter } from './usage-meter.ts'
 import type { StandbyCause, UseOptions, WakeCause } from './use-options.ts'
 import { explainWhy } from './why.ts'
@@ -81,11 +81,15 @@ export class Sandbox {
   readonly keep = (...kept: KeepArguments) => this.deps.network.keep(this.id, ...kept)
   readonly attachProcess = (request: ConnectProcess, options: UseOptions) =>
     AttachedProcess.start(this, request, options)
+  /** Starts a run, or follows one that was started before, across burrows. */
+  readonly attachRun = (run: RunToFollow) => attachRun(this, run)
+  /** Wakes a frozen sandbox that nothing else holds. Undefined: it is not one, so a wake may take long. */
+  readonly thawNow = (cause: WakeCause) => thawNow(this, cause)
 
-  /** `isRecorded`: an earlier server wrote the row. */
-  constructor(deps: SandboxDependencies, row: SandboxRow, { isRecorded = false } = {}) {
+  /** `writer`: who has made the row. */
+  constructor(deps: SandboxDependencies, row: SandboxRow, writer: Writer = 'this server') {
     const { clock } = deps
-    const at = (wallMs: number) => (isRecorded ? Moment.recorded(clock, wallMs) : Moment.now(clock))
+    const at = (wallMs: number) => Moment.writtenBy(writer, clock, wallMs)
     this.deps = deps
     this.#row = row
     this.#created = at(row.createdAt)
@@ -156,11 +160,6 @@ export class Sandbox {
    */
   attach<Item>(options: AttachOptions, open: (guest: Guest) => AsyncIterable<Item>): AsyncGenerator<Item> {
     return attach(this, options, open)
-  }
-
-  /** Starts a run, or follows one that was started before, across burrows. */
-  attachRun(run: RunToFollow): AsyncGenerator<RunEvent | SendingRun> {
-    return attachRun(this, run)
   }
 
   /** An event of a command; its end says so if Linux killed it for memory. */

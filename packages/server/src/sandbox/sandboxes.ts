@@ -8,6 +8,8 @@ export class Sandboxes {
   readonly #awake = new Set<Sandbox>()
   readonly #frozen = new Set<Sandbox>()
   #changed = new Set<Sandbox>()
+  /** Called when there is something for `takeChanged`. */
+  onChange: (() => void) | undefined
 
   /** In no order. */
   all(): Iterable<Sandbox> {
@@ -21,6 +23,11 @@ export class Sandboxes {
 
   frozen(): Iterable<Sandbox> {
     return this.#frozen
+  }
+
+  /** All sleep, and there is nothing for `takeChanged`. */
+  get isQuiet(): boolean {
+    return this.#awake.size === 0 && this.#changed.size === 0
   }
 
   /** Those that were added, removed or written since the last call. Few of many: most sandboxes sleep. */
@@ -51,7 +58,7 @@ export class Sandboxes {
     this.#removeName(sandbox, sandbox.row.name)
     this.#awake.delete(sandbox)
     this.#frozen.delete(sandbox)
-    this.#changed.add(sandbox)
+    this.#addChanged(sandbox)
   }
 
   /** Its row was written, or could not be written. `before`: the row until then. */
@@ -70,7 +77,12 @@ export class Sandboxes {
     else this.#awake.add(sandbox)
     if (tier === 'frozen') this.#frozen.add(sandbox)
     else this.#frozen.delete(sandbox)
+    this.#addChanged(sandbox)
+  }
+
+  #addChanged(sandbox: Sandbox): void {
     this.#changed.add(sandbox)
+    this.onChange?.()
   }
 
   #addName(sandbox: Sandbox): void {

@@ -2,7 +2,7 @@ import { DormouseError } from '@dormouse/contracts'
 import { Cron } from 'croner'
 
 /** A time that is later than this was missed. */
-export const MISSED_AFTER_MS = 60_000
+const MISSED_AFTER_MS = 60_000
 /** Times that are looked at one by one before the search jumps ahead. */
 const STEPS_MAX = 200
 /** The latest time is searched in the shortest of these that has one: a minute, an hour, a day, a month. */

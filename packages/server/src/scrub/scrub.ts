@@ -3,7 +3,7 @@ import { DormouseError, hasErrorCode, type SnapshotId } from '@dormouse/contract
 import type { Engine, StoredPart } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { QuarantineRows } from '../store/quarantine-rows.ts'
-import type { ScrubRows } from '../store/scrub-rows.ts'
+import type { ScrubPass, ScrubRows } from '../store/scrub-rows.ts'
 import type { Quarantine } from './quarantine.ts'
 import type { ScrubView } from './scrub-view.ts'
 
@@ -99,14 +99,13 @@ export class Scrub implements AsyncDisposable {
   }
 
   get #isPassUnderWay(): boolean {
-    const { beganAt, finishedAt } = this.#parts.rows.pass()
-    return beganAt !== undefined && (finishedAt === undefined || finishedAt < beganAt)
+    return isUnderWay(this.#parts.rows.pass())
   }
 
   get #isPassDue(): boolean {
     const { rows, options, now } = this.#parts
-    if (this.#isPassUnderWay) return true
-    const { finishedAt } = rows.pass()
+    const { beganAt, finishedAt } = rows.pass()
+    if (isUnderWay({ beganAt, finishedAt })) return true
     if (performance.now() - this.#openedAt < AFTER_START_MS) return false
     return options.periodMs > 0 && now() - (finishedAt ?? 0) >= options.periodMs
   }
@@ -224,6 +223,10 @@ export class Scrub implements AsyncDisposable {
     const deadline = performance.now() + BUSY_MAX_MS
     while (isBusy() && performance.now() < deadline) await sleep(ROUND_MS, undefined, { signal, ref: false })
   }
+}
+
+function isUnderWay({ beganAt, finishedAt }: Pick<ScrubPass, 'beganAt' | 'finishedAt'>): boolean {
+  return beganAt !== undefined && (finishedAt === undefined || finishedAt < beganAt)
 }
 
 function iso(ms: number): string {

@@ -15,7 +15,7 @@ test('the authority is made once, is readable for its owner only, and stays', ()
   const made = openAuthority(path)
   expect(statSync(path).mode & 0o777).toBe(0o600)
   expect(openAuthority(path)).toEqual(made)
-  // A crash in the middle leaves a draft that anybody might read.
+  // A crash in the middle leaves a draft that every user might read.
   rmSync(path)
   writeFileSync(`${path}.new`, 'half')
   chmodSync(`${path}.new`, 0o644)

@@ -24,6 +24,10 @@ export interface SshParts {
 export interface SshCluster {
   /** The other host that has the sandbox, for one of these callers. */
   find(ref: string, callers: readonly AuthenticatedKey[]): RelayTarget | undefined
+  /** Brings a sandbox of these callers to a host that is alive when its own is lost. Rejects with `host_unavailable`. */
+  bring(ref: string, callers: readonly AuthenticatedKey[]): Promise<void>
+  /** Sandboxes of other hosts whose id or name begins like this. */
+  beginningWith(ref: string, caller: AuthenticatedKey): readonly { id: string; name?: string | undefined }[]
   /** The key that a host of the cluster connects for. */
   verify(token: string): AuthenticatedKey | undefined
 }

@@ -5,7 +5,7 @@ import type { AuthContext, Connection, PasswordContext, PublicKeyContext, Server
 import type { AuthenticatedKey } from '../access/access.ts'
 import { isForTheOperator, toDormouseError } from '../api/error-answer.ts'
 import type { SandboxHandle } from '../sandbox/sandbox-handle.ts'
-import type { ChannelParts, SshParts } from './connection-parts.ts'
+import type { ChannelParts, SshCluster, SshParts } from './connection-parts.ts'
 import { findSandbox } from './find-sandbox.ts'
 import { forward } from './forward.ts'
 import { CHANNELS_MAX, CLOSE_GRACE_MS, INCOMING_MAX_BYTES, OFFERS_MAX } from './limits.ts'
@@ -39,6 +39,8 @@ export class SshConnection {
   #offers = 0
   #openChannels = 0
   #refusal: string | undefined
+  /** Why the sandbox could not be brought here from a lost host. */
+  #problem: unknown
 
   constructor({ client, socket, attempt, parts }: OpenConnection) {
     this.#client = client
@@ -77,8 +79,18 @@ export class SshConnection {
   #authenticate(context: AuthContext): void {
     this.#offers += 1
     if (this.#offers > OFFERS_MAX) this.end()
-    else if (this.#isHop(context) || this.#isProved(context)) context.accept()
-    else context.reject(['publickey'])
+    else if (this.#isHop(context)) context.accept()
+    else if (!this.#isProved(context)) context.reject(['publickey'])
+    else if (this.#parts.cluster === undefined || this.#grants.length === 0) context.accept()
+    else void this.#acceptWhenThere(context, this.#parts.cluster)
+  }
+
+  /** The sandbox may be on a host that is lost. A client that is accepted asks for it at once. */
+  async #acceptWhenThere(context: AuthContext, cluster: SshCluster): Promise<void> {
+    await cluster.bring(this.#ref, this.#callers).catch((error: unknown) => {
+      this.#problem = error
+    })
+    if (!this.#closed.signal.aborted) context.accept()
   }
 
   /** Another host of the cluster connects for a client that has proved its key there. */
@@ -199,7 +211,10 @@ export class SshConnection {
 
   /** Searches the sandboxes of all API keys that registered this public key. */
   #findSandbox(): SandboxHandle {
-    const { sandbox, caller } = findSandbox(this.#parts.sandboxes, this.#ref, this.#callers)
+    if (this.#problem !== undefined) throw this.#problem
+    const { sandboxes, cluster } = this.#parts
+    const elsewhere = cluster && ((ref: string, by: AuthenticatedKey) => cluster.beginningWith(ref, by))
+    const { sandbox, caller } = findSandbox(sandboxes, this.#ref, this.#callers, elsewhere)
     this.#parts.access.checkRate(caller)
     return sandbox
   }

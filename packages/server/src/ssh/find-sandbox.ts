@@ -12,10 +12,21 @@ export interface FoundSandbox<Of extends Caller> {
   readonly caller: Of
 }
 
-interface Candidate<Of extends Caller> {
+/** What a sandbox may be called by. */
+interface Called {
   readonly id: string
-  readonly name: string | undefined
+  readonly name?: string | undefined
+}
+
+interface Candidate<Of extends Caller> extends Called {
   readonly caller: Of
+}
+
+/** Sandboxes of other hosts that begin like this. The connection was not passed on, so several sandboxes do. */
+export type BeginningElsewhere<Of extends Caller> = (ref: string, caller: Of) => readonly Called[]
+
+export function beginsWith({ id, name }: Called, ref: string): boolean {
+  return id.startsWith(ref) || id.startsWith(`sb-${ref}`) || name?.startsWith(ref) === true
 }
 
 /**
@@ -26,10 +37,14 @@ export function findSandbox<Of extends Caller>(
   sandboxes: SandboxCalls,
   ref: string,
   callers: readonly Of[],
+  elsewhere: BeginningElsewhere<Of> = () => [],
 ): FoundSandbox<Of> {
   const named = distinct(callers.flatMap((caller) => exactly(sandboxes, ref, caller)))
-  const begins =
-    named.length > 0 ? [] : distinct(callers.flatMap((caller) => beginningWith(sandboxes, ref, caller)))
+  const beginning = (caller: Of): Candidate<Of>[] => [
+    ...beginningWith(sandboxes, ref, caller),
+    ...elsewhere(ref, caller).map(({ id, name }) => ({ id, name, caller })),
+  ]
+  const begins = named.length > 0 ? [] : distinct(callers.flatMap(beginning))
   const exact = begins.filter(({ name }) => name === ref)
   const [only, ...others] = named.length > 0 ? named : exact.length > 0 ? exact : begins
   if (only === undefined)
@@ -63,9 +78,7 @@ function beginningWith<Of extends Caller>(sandboxes: SandboxCalls, ref: string, 
   let cursor: string | undefined
   do {
     const page = sandboxes.list({ limit: PAGE, ...(cursor !== undefined && { cursor }) }, caller)
-    for (const { id, name } of page.items)
-      if (id.startsWith(ref) || id.startsWith(`sb-${ref}`) || name?.startsWith(ref) === true)
-        found.push({ id, name, caller })
+    for (const one of page.items) if (beginsWith(one, ref)) found.push({ id: one.id, name: one.name, caller })
     cursor = page.nextCursor
   } while (cursor !== undefined)
   return found

@@ -5,7 +5,7 @@ import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite'
 import { type Migration, migrate, refuseNewer } from './migrate.ts'
 import { returnSpace } from './return-space.ts'
 import { corruptDatabase, toCodedError } from './sqlite-error.ts'
-import { prepareStatement, type SqlParams, type Statement } from './statement.ts'
+import { prepareStatement, type SqlParams, type SqlValue, type Statement } from './statement.ts'
 import { ThreadLock } from './thread-lock.ts'
 import { WalSync } from './wal-sync.ts'
 import { WriteThread } from './write-thread.ts'
@@ -15,6 +15,8 @@ const BUSY_TIMEOUT_MS = 5_000
 /** A WAL that one large transaction has grown is truncated to this. */
 const WAL_LIMIT_BYTES = 64 * 1024 ** 2
 const REPORTED_DAMAGES = 5
+/** Statements that are kept. Compiling one takes longer than running most of them. */
+const STATEMENTS_MAX = 500
 
 export interface OpenDatabase {
   readonly path: string
@@ -119,6 +121,7 @@ class SqliteDatabase implements Database {
   readonly #late: WalSync
   readonly #threadLock: ThreadLock | undefined
   readonly #makeRoom: (() => void) | undefined
+  readonly #statements = new Map<string, Statement<readonly SqlValue[], unknown>>()
   #depth = 0
 
   constructor(
@@ -143,11 +146,15 @@ class SqliteDatabase implements Database {
   }
 
   prepare<Params extends SqlParams, Row>(sql: string): Statement<Params, Row> {
-    return prepareStatement(this.#connection, sql, {
+    const known = this.#statements.get(sql)
+    if (known !== undefined) return known as Statement<Params, Row>
+    const statement = prepareStatement<Params, Row>(this.#connection, sql, {
       databaseName: this.#name,
       // The start of the transaction has made room.
       beforeRun: () => this.#depth === 0 && this.#makeRoom?.(),
     })
+    if (this.#statements.size < STATEMENTS_MAX) this.#statements.set(sql, statement as never)
+    return statement
   }
 
   exec(sql: string): void {

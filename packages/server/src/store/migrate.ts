@@ -48,7 +48,7 @@ export function refuseNewer(
   )
 }
 
-export function userVersion(connection: DatabaseSyncInstance): number {
+function userVersion(connection: DatabaseSyncInstance): number {
   return connection.prepare('PRAGMA user_version').get().user_version
 }
 

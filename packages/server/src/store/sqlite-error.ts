@@ -17,7 +17,7 @@ export function isConstraintViolation(error: unknown): boolean {
   return primaryCode(error) === CONSTRAINT
 }
 
-export function isCorruption(error: unknown): boolean {
+function isCorruption(error: unknown): boolean {
   const code = primaryCode(error)
   return code === CORRUPT || code === NOT_A_DATABASE
 }

@@ -12,14 +12,17 @@ export interface RunOutcome {
 }
 
 /**
- * A prepared statement. The caller declares its types; SQLite does not check them. Prepare statements once, in
- * constructors. Booleans are 0 and 1, absent values are null, times are milliseconds since the epoch.
+ * A prepared statement. The caller declares its types; SQLite does not check them. Booleans are 0 and 1, absent values
+ * are null, times are milliseconds since the epoch.
  */
 export interface Statement<Params, Row> {
   get(...params: Given<Params>): Row | undefined
   all(...params: Given<Params>): Row[]
   run(...params: Given<Params>): RunOutcome
-  /** Do not write to the same table before the last row. Use `all` for few rows. */
+  /**
+   * Do not write to the same table before the last row, and do not use the same SQL before that. Use `all` for few
+   * rows.
+   */
   iterate(...params: Given<Params>): IterableIterator<Row>
 }
 

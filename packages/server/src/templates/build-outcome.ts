@@ -26,7 +26,10 @@ export function failedStepOf(error: unknown): FailedStep | undefined {
 
 /** Why a build failed. Parts of the text may come from a sandbox. */
 export function reasonOf(error: unknown): string {
-  if (error instanceof StepFailed) return reasonOf(error.cause)
+  if (error instanceof StepFailed) {
+    const reason = reasonOf(error.cause)
+    return reason.startsWith(error.shown) ? reason : `${error.shown}: ${reason}`
+  }
   if (!(error instanceof DormouseError)) return 'An inner error; the server log has it.'
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
   return error.message.replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, ' ').slice(0, ERROR_MAX_CHARACTERS)

@@ -18,7 +18,7 @@ import { describeHostTemplate, describeRow } from './describe-template.ts'
 import type { HostTemplate, HostTemplates } from './host-templates.ts'
 import { TEMPLATE_SETTINGS } from './recipe/recipe.ts'
 import { readRecipe } from './recipe/recipe-request.ts'
-import type { BaseFiles } from './recipe/run-recipe.ts'
+import { type BaseFiles, StepFailed } from './recipe/run-recipe.ts'
 import type { RunningBuild, TemplateBuilds } from './template-builds.ts'
 import type { TemplateCatalog } from './template-catalog.ts'
 import { type FailedStep, NOTHING_YET, type TemplateImage, type TemplateRow } from './template-rows.ts'
@@ -207,9 +207,12 @@ export class TemplateService implements Templates, AsyncDisposable {
       const ready = { ...row(), state: 'ready', sandboxId: undefined, logTail, materials: summary } as const
       this.#settle({ ...ready, snapshotId, filesId, image }, materials?.items)
     } catch (error) {
-      log.warn({ template: build.name, err: error }, 'a template could not be built')
+      const debug = failedStepOf(error)
+      // The state before a step has the environment of the build, which no log shall have.
+      const err = error instanceof StepFailed ? error.cause : error
+      log.warn({ template: build.name, step: debug?.shown, err }, 'a template could not be built')
       const failed = { ...row(), state: 'failed', sandboxId: undefined, logTail: build.log.tail } as const
-      this.#settle({ ...failed, error: reasonOf(error), debug: failedStepOf(error) })
+      this.#settle({ ...failed, error: reasonOf(error), debug })
     }
   }
 

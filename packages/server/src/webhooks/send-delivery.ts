@@ -52,7 +52,7 @@ export async function sendDelivery(
 }
 
 /** `t` is seconds since the epoch. `v1` is the HMAC-SHA256 of `t`, a dot and the body, once for each secret. */
-export function signatureOf(body: string, secrets: readonly string[], nowMs: number): string {
+function signatureOf(body: string, secrets: readonly string[], nowMs: number): string {
   const t = Math.floor(nowMs / 1000)
   const signed = secrets.map((secret) => createHmac('sha256', secret).update(`${t}.${body}`).digest('hex'))
   return [`t=${t}`, ...signed.map((value) => `v1=${value}`)].join(',')

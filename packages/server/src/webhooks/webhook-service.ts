@@ -95,6 +95,7 @@ export class WebhookService implements Webhooks, Disposable {
   /** Sends what is due. */
   look(): void {
     const { rows, nowMs, log } = this.#deps
+    if (this.#hooks.length === 0) return
     try {
       for (const delivery of rows.due(nowMs(), AT_ONCE * 2)) {
         if (this.#sending.size >= AT_ONCE) return

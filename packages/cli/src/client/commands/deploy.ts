@@ -48,7 +48,7 @@ export async function deployService(
     ...toSettings(flags),
     ...omitUndefined({
       image,
-      registryAuth: flags.login === undefined ? undefined : readLogin(call, flags.login),
+      registryAuth: flags.login === undefined ? undefined : await readLogin(call, flags.login),
       buildArgs: flags.buildArg && readArguments(flags.buildArg),
       ...{ target, cwd, user },
       ...{ start, env, secrets: flags.secret && [...flags.secret], volumes: flags.volume?.map(parseMount) },

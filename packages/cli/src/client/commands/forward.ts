@@ -45,7 +45,7 @@ export async function forward(
 }
 
 /** Parses PORT or LOCAL:PORT. Local port 0 means any free port. */
-export function parsePorts(text: string): Forwarded {
+function parsePorts(text: string): Forwarded {
   const { local, port } = /^(?:(?<local>\d{1,5}):)?(?<port>\d{1,5})$/.exec(text)?.groups ?? {}
   const forwarded = { localPort: Number(local ?? port), port: Number(port) }
   if (port === undefined || forwarded.port < 1 || forwarded.port > 65_535 || forwarded.localPort > 65_535)

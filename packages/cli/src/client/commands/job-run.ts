@@ -5,11 +5,13 @@ import { UsageError } from '../cli-error.ts'
 import { parseMount } from '../create-flags.ts'
 import { findSnapshot } from '../find-snapshot.ts'
 import type { Language } from '../language.ts'
+import { type NetworkFlags, networkOptions } from '../network-flags.ts'
 import { omitUndefined } from '../omit-undefined.ts'
+import { type PolicyFlags, toPolicy } from '../policy-flags.ts'
 import { readAll } from '../read-all.ts'
 import { followJob } from './job.ts'
 
-interface JobFlags {
+interface JobFlags extends NetworkFlags, PolicyFlags {
   readonly file?: string
   readonly command?: string
   readonly inputs?: string
@@ -24,26 +26,31 @@ interface JobFlags {
   readonly retries?: number
   readonly backoff?: number
   readonly timeout?: number
-  readonly memory?: number
   readonly priority?: number
+  readonly context?: string
   readonly env?: Record<string, string>
+  readonly metadata?: Record<string, string>
   readonly volume?: readonly string[]
+  readonly secret?: readonly string[]
   readonly name?: string
+  readonly idempotencyKey?: string
   readonly detach?: boolean
 }
 
 /** Exit status 1 if a task failed. */
 export async function runJob(call: Call, code: string | undefined, flags: JobFlags): Promise<number> {
-  const { command, retries, backoff, memory, sandbox, snapshot } = flags
-  const { language, variable, template, sandboxPer, concurrency, priority, env, name } = flags
+  const { command, retries, backoff, sandbox, snapshot, template, idempotencyKey } = flags
+  const { language, context, variable, sandboxPer, concurrency, priority, env, metadata, name } = flags
   const request = omitUndefined({
-    ...{ command, language, variable, template, sandboxPer, concurrency, priority, env, name },
+    ...{ command, language, context, variable, template, sandboxPer, concurrency, priority },
+    ...{ env, metadata, name, idempotencyKey, ...toPolicy(flags) },
     code: command === undefined ? await codeOf(call, code, flags) : undefined,
     snapshot: snapshot && (await findSnapshot(call, snapshot)).id,
     sandbox: sandbox && (await call.sandbox(sandbox)).id,
     timeoutMs: flags.timeout,
     volumes: flags.volume?.map(parseMount),
-    limits: memory === undefined ? undefined : { memoryBytes: memory },
+    secrets: flags.secret && [...flags.secret],
+    network: networkOptions(flags),
     retry:
       retries === undefined && backoff === undefined
         ? undefined

@@ -26,7 +26,7 @@ export async function followJob(call: Call, job: Job): Promise<number> {
   return last.tasks.succeeded === last.total ? 0 : 1
 }
 
-export function barOf(done: number, failed: number, total: number): string {
+function barOf(done: number, failed: number, total: number): string {
   const filled = Math.floor((done / Math.max(1, total)) * BAR_CHARACTERS)
   const bar = `${'█'.repeat(filled)}${'░'.repeat(BAR_CHARACTERS - filled)}`
   return `${bar} ${done}/${total}${failed === 0 ? '' : `, ${failed} failed`}`

@@ -22,6 +22,7 @@ const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/
 
 interface ReplFlags {
   readonly context?: string
+  readonly python?: string
   readonly language?: Language
 }
 
@@ -29,7 +30,7 @@ export async function repl(call: Call, ref: string, flags: ReplFlags): Promise<n
   const sandbox = await call.sandbox(ref)
   const { signal } = call
   const context = flags.context ?? promptContext(flags.language)
-  await ensureContext(sandbox, context, { language: flags.language, signal })
+  await ensureContext(sandbox, context, { language: flags.language, python: flags.python, signal })
   const language = await languageOfContext(sandbox, context, signal)
   const isTerminal = call.io.stdin.isTTY && call.io.stdout.isTTY && !call.isJson
   if (isTerminal)

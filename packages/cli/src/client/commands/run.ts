@@ -16,6 +16,7 @@ interface RunFlags extends CreateFlags {
   readonly file?: string
   readonly language?: Language
   readonly context?: string
+  readonly python?: string
   readonly timeout?: number
   readonly new?: boolean
   readonly save?: string
@@ -80,7 +81,7 @@ async function runIn(call: Call, sandbox: Sandbox, code: string, flags: RunFlags
   const { io, signal } = call
   signal.throwIfAborted()
   const saver = flags.save === undefined ? undefined : new ResultSaver(flags.save)
-  if (context !== undefined) await ensureContext(sandbox, context, { language, signal })
+  await ensureContext(sandbox, context, { language, python: flags.python, signal })
   let runId: string | undefined
   const interrupt = () => {
     // The run may have ended by itself.

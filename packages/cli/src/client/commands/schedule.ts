@@ -4,6 +4,7 @@ import { formatDistance } from '../../format/amounts.ts'
 import { formatFields, formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
 import { UsageError } from '../cli-error.ts'
+import type { Language } from '../language.ts'
 import { omitUndefined } from '../omit-undefined.ts'
 
 interface TimeFlags {
@@ -14,7 +15,7 @@ interface TimeFlags {
 interface ActionFlags {
   readonly sandbox?: string
   readonly run?: string
-  readonly language?: 'python' | 'bash' | 'javascript' | 'typescript'
+  readonly language?: Language
   readonly job?: string
   readonly port?: number
   readonly service?: string

@@ -1,5 +1,5 @@
 import type { Service, ServiceLogLine } from 'dormouse'
-import { formatDistance } from '../../format/amounts.ts'
+import { formatDistance, formatDuration } from '../../format/amounts.ts'
 import { formatFields, formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
 import { UsageError } from '../cli-error.ts'
@@ -79,6 +79,13 @@ function stateOf({ versions, version }: Service): string {
   return version === undefined ? newest.state : `ready; v${newest.version} ${newest.state}`
 }
 
+function healthText(health: Service['health']): string | undefined {
+  if (health === undefined) return undefined
+  const { path, intervalMs = 10_000, failures = 3 } = health
+  const what = path === undefined ? 'a connection to the port' : `GET ${path}`
+  return `${what} every ${formatDuration(intervalMs)}; restarts after ${failures} failures`
+}
+
 function formatService(service: Service): string {
   const { replicas, versions } = service
   const now = Date.now()
@@ -91,6 +98,7 @@ function formatService(service: Service): string {
     ['port', String(service.port)],
     ['replicas', `${replicas.min} to ${replicas.max}, ${replicas.concurrency} requests each`],
     ['restart', service.restart],
+    ['health', healthText(service.health)],
     ['checkpoints', checkpointText(service.checkpointEveryMs)],
   ])
   const versionRows = versions.map(({ version, state, isCurrent, createdAt, error }) => [

@@ -98,7 +98,7 @@ describe('rules for names', () => {
     expect(await world.exchange('11.0.0.1', 22, 'SSH-2.0-x\r\n')).toBe('SSH-2.0-x\r\n')
     expect(await world.exchange('11.0.0.1', 22, '')).toBe('')
     expect(await world.exchange('11.0.0.1', 22, 'hello')).toBe('hello')
-    // This could become a request, for anybody.
+    // This could become a request to any host.
     expect(await world.exchange('11.0.0.1', 22, 'GET / HTTP/1.0\r\nX: y\r\n')).toBe('reset')
   })
 

@@ -73,7 +73,7 @@ describe('an open gate', () => {
     const open = () => readdirSync('/proc/self/fd').length
     await using world = await World.open(OPEN)
     const accepted: Socket[] = []
-    // Ends its direction at once, with more than anybody takes: the end of it stays under way inside.
+    // Ends its direction at once, with more than the reader takes: the end of it stays under way inside.
     await world.serve('11.0.0.1', 80, (socket) => {
       accepted.push(socket)
       socket.end(Buffer.alloc(8 * 1024 * 1024))

@@ -6,10 +6,15 @@ import {
   type ServerResponse,
 } from 'node:http'
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https'
-import { connect, isIP, type Socket } from 'node:net'
-import { connect as connectTls } from 'node:tls'
+import type { Socket } from 'node:net'
 import { DormouseError } from '@dormouse/contracts'
+import type { AnswerHead } from '../preview/answer-reader.ts'
+import { AnswerWriter } from '../preview/answer-writer.ts'
+import { isRepeatable } from '../preview/forward-request.ts'
+import { headerLines } from '../preview/forwarded-headers.ts'
+import { connectHost, HostSockets } from './host-socket.ts'
 import type { ClusterDoor, OtherHost } from './pass-on.ts'
+import { isShort, readShort } from './short-request.ts'
 
 /** Says that another host has passed the request on. It is then served here or refused. */
 export const HOP_HEADER = 'dormouse-hop'
@@ -33,9 +38,19 @@ const NOT_PASSED = new Set([
 
 type Refuse = (error: unknown, request: IncomingMessage, response: ServerResponse) => void
 
-/** Connections to the other hosts of the cluster, kept for the next request. Bodies pass through unbuffered. */
+interface Asked {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly refuse: Refuse
+}
+
+/**
+ * Connections to the other hosts of the cluster, kept for the next request. Short requests go over sockets whose answers
+ * this server reads itself, which takes half the time of Node's client. Other bodies pass through unbuffered.
+ */
 export class HostConnections {
   readonly #door: Pick<ClusterDoor, 'hostId' | 'isAlive' | 'trust'>
+  readonly #sockets: HostSockets
   readonly #open = new Map<{ destroy: (error: Error) => unknown }, OtherHost>()
   readonly #checks: NodeJS.Timeout
   readonly #plain = new Agent({ keepAlive: true, maxFreeSockets: KEPT_MAX })
@@ -43,22 +58,75 @@ export class HostConnections {
 
   constructor(door: Pick<ClusterDoor, 'hostId' | 'isAlive' | 'trust'>) {
     this.#door = door
+    this.#sockets = new HostSockets(door.trust)
     this.#tls = new TlsAgent({ keepAlive: true, maxFreeSockets: KEPT_MAX, ...door.trust })
     this.#checks = setInterval(() => this.#endLost(), CHECK_MS).unref()
   }
 
   close(): void {
     clearInterval(this.#checks)
+    this.#sockets.close()
     this.#plain.destroy()
     this.#tls.destroy()
   }
 
   request(host: OtherHost, request: IncomingMessage, response: ServerResponse, refuse: Refuse): void {
-    const upstream = this.#send(host, request)
-    if (upstream === undefined) {
-      refuse(unreachable(host), request, response)
-      return
+    const asked = { request, response, refuse }
+    if (host.address === '') refuse(unreachable(host), request, response)
+    else if (!isShort(request)) this.#stream(host, asked)
+    else if (hasBody(request))
+      readShort(request).then(
+        (body) => this.#passShort(host, asked, { body }),
+        (error: unknown) => refuse(error, request, response),
+      )
+    else {
+      request.resume()
+      this.#passShort(host, asked)
     }
+  }
+
+  /** `isSecond`: the first try went over a kept connection that the other host had just closed. */
+  #passShort(
+    host: OtherHost,
+    asked: Asked,
+    { body, isSecond = false }: { body?: Buffer; isSecond?: boolean } = {},
+  ): void {
+    const { request, response, refuse } = asked
+    const { method = 'GET', url = '/', rawHeaders } = request
+    const socket = isSecond ? this.#sockets.connect(host.address) : this.#sockets.take(host.address)
+    const writer = new AnswerWriter({ response, source: socket })
+    const leave = () => {
+      this.#open.delete(socket)
+      socket.destroy()
+    }
+    const end = () => {
+      this.#open.delete(socket)
+      response.off('close', leave)
+    }
+    this.#open.set(socket, host)
+    response.once('close', leave)
+    const user = {
+      onHead: (head: AnswerHead) =>
+        writer.begin(head, [...passedHeaders(head.rawHeaders), OWNER_HEADER, host.address]),
+      onBody: (piece: Buffer) => writer.write(piece),
+      onFlush: () => writer.flush(),
+      onEnd: () => {
+        end()
+        writer.end()
+      },
+      onFail: (cause: Error | undefined, mayRepeat: boolean) => {
+        end()
+        if (writer.hasStarted) writer.fail()
+        else if (mayRepeat && isRepeatable(request, url)) this.#passShort(host, asked, { isSecond: true })
+        else refuse(unreachable(host, cause), request, response)
+      },
+    }
+    const headers = headerLines([...passedHeaders(rawHeaders), HOP_HEADER, this.#door.hostId])
+    socket.send(`${method} ${url} HTTP/1.1\r\n${headers}\r\n`, body, { user, hasBody: method !== 'HEAD' })
+  }
+
+  #stream(host: OtherHost, { request, response, refuse }: Asked): void {
+    const upstream = this.#send(host, request)
     upstream.on('error', (cause) => {
       if (response.headersSent) response.destroy()
       else refuse(unreachable(host, cause), request, response)
@@ -95,12 +163,7 @@ export class HostConnections {
     request: IncomingMessage,
     { socket, head }: { socket: Socket; head: Buffer },
   ): void {
-    const { hostname, port, protocol } = new URL(host.address)
-    const to = { host: hostname, port: Number(port) }
-    const upstream =
-      protocol === 'https:'
-        ? connectTls({ ...to, ...serverNameOf(hostname), ...this.#door.trust })
-        : connect(to)
+    const upstream = connectHost(host.address, this.#door.trust)
     this.#open.set(upstream, host)
     const end = () => {
       this.#open.delete(upstream)
@@ -124,8 +187,7 @@ export class HostConnections {
       if (!this.#door.isAlive(host.id)) upstream.destroy(new Error('the host is lost'))
   }
 
-  #send(host: OtherHost, { method, url, rawHeaders, headers }: IncomingMessage): ClientRequest | undefined {
-    if (host.address === '') return undefined
+  #send(host: OtherHost, { method, url, rawHeaders, headers }: IncomingMessage): ClientRequest {
     const { hostname, port, protocol } = new URL(host.address)
     const isChunked = headers['transfer-encoding'] !== undefined
     const options = {
@@ -162,11 +224,6 @@ function sendWhole(answer: IncomingMessage, response: ServerResponse): void {
     if (answer.complete) response.end(Buffer.concat(pieces))
     else response.destroy()
   })
-}
-
-/** A certificate for an address has no name to ask for. */
-function serverNameOf(hostname: string): { servername?: string } {
-  return isIP(hostname) === 0 ? { servername: hostname } : {}
 }
 
 function pairs(raw: readonly string[]): [string, string][] {

@@ -44,6 +44,14 @@ export interface ClusterDoor {
   onLost(listener: () => void): void
 }
 
+/** What can become of a request or an upgrade. */
+interface Ways {
+  /** This host serves it. */
+  next(): void
+  refuse(error: unknown): void
+  pass(host: OtherHost): void
+}
+
 const BY_PATH = /^\/v1\/sandboxes\/(?<ref>[^/?]+)/
 const OF_A_SERVICE = /^\/v1\/services\/(?<service>[^/?]+)/
 const OF_A_NODE = /^\/v1\/nodes\/(?<node>[^/?]+)/
@@ -78,41 +86,37 @@ export function usePassOn(app: App, services: Services, door: ClusterDoor): () =
     response.setHeader('x-request-id', requestId)
     app.errorAnswers.write(error, requestId, response, app.log)
   }
-  const find = (request: IncomingMessage) => findTarget(request, services, door)
+  /** False: this host serves the request. Otherwise one of the functions is called, now or later. */
+  const take = (request: IncomingMessage, { next, refuse, pass }: Ways): boolean => {
+    const problem = problemOf(request, door)
+    if (problem !== undefined) {
+      refuse(problem)
+      return true
+    }
+    const place = findTarget(request, services, door)
+    place?.then((found) => (found === undefined ? next() : pass(found)), refuse)
+    return place !== undefined
+  }
 
   return () => {
     app.server.on('connection', (socket: Socket) => {
       sockets.add(socket)
       socket.once('close', () => sockets.delete(socket))
     })
-    interposeLater(app, 'request', ([request, response]: [IncomingMessage, ServerResponse], next) => {
-      const problem = problemOf(request, door)
-      if (problem !== undefined) {
-        refuse(problem, request, response)
-        return true
-      }
-      const place = find(request)
-      if (place === undefined) return false
-      place.then(
-        (found) => (found === undefined ? next() : hosts.request(found, request, response, refuse)),
-        (error: unknown) => refuse(error, request, response),
-      )
-      return true
-    })
-    interposeLater(app, 'upgrade', ([request, socket, head]: [IncomingMessage, Socket, Buffer], next) => {
-      const problem = problemOf(request, door)
-      if (problem !== undefined) {
-        refuse(problem, request, responseOf(request, socket))
-        return true
-      }
-      const place = find(request)
-      if (place === undefined) return false
-      place.then(
-        (found) => (found === undefined ? next() : hosts.upgrade(found, request, { socket, head })),
-        (error: unknown) => refuse(error, request, responseOf(request, socket)),
-      )
-      return true
-    })
+    interposeLater(app, 'request', ([request, response]: [IncomingMessage, ServerResponse], next) =>
+      take(request, {
+        next,
+        refuse: (error) => refuse(error, request, response),
+        pass: (host) => hosts.request(host, request, response, refuse),
+      }),
+    )
+    interposeLater(app, 'upgrade', ([request, socket, head]: [IncomingMessage, Socket, Buffer], next) =>
+      take(request, {
+        next,
+        refuse: (error) => refuse(error, request, responseOf(request, socket)),
+        pass: (host) => hosts.upgrade(host, request, { socket, head }),
+      }),
+    )
   }
 }
 

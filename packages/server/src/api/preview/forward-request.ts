@@ -2,20 +2,13 @@ import { hasErrorCode } from '@dormouse/contracts'
 import type { Guest } from '@dormouse/engine'
 import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
 import type { AnswerHead } from './answer-reader.ts'
+import { AnswerWriter } from './answer-writer.ts'
 import { ConnectionHold } from './connection-hold.ts'
 import type { Departure } from './departure.ts'
 import { headerLines, headersForClient, headersForSandbox, type PreviewTarget } from './forwarded-headers.ts'
 import type { ConnectionUser, KeptConnection, KeptConnections } from './kept-connections.ts'
 import type { PreviewRequest, PreviewResponse } from './preview-message.ts'
-import { endedBySave, noAnswer, REASON } from './proxy-request.ts'
-
-/**
- * Bytes of a response that may wait for a slow client before reading pauses. Node counts a piece as waiting until its
- * write has returned, so with a smaller bound every piece of a large response would pause.
- */
-const WAITING_MAX_BYTES = 256 * 1024
-/** A body of this size is sent in one write with its head. */
-const SHORT_BODY_BYTES = 4096
+import { endedBySave, noAnswer } from './proxy-request.ts'
 
 export interface ForwardRequest extends PreviewTarget {
   readonly request: PreviewRequest
@@ -99,10 +92,7 @@ class Answer implements ConnectionUser {
   readonly #forwarded: ForwardRequest
   readonly #hold: ConnectionHold
   readonly #finish: (hasAnswer: boolean) => void
-  /** The first piece of the body: a short response is sent in one piece, with its head. */
-  #first: Buffer | undefined
-  #hasStarted = false
-  #isStreaming = false
+  readonly #writer: AnswerWriter
 
   constructor(
     connection: KeptConnection,
@@ -114,6 +104,8 @@ class Answer implements ConnectionUser {
     this.#forwarded = forwarded
     this.#hold = hold
     this.#finish = finish
+    const { response } = forwarded
+    this.#writer = new AnswerWriter({ response, source: connection, onStream: () => hold.mayIdle() })
     forwarded.departure.onLeave = this.leave
   }
 
@@ -123,61 +115,33 @@ class Answer implements ConnectionUser {
     this.#finish(true)
   }
 
-  readonly #resume = () => this.#connection.resume()
-
-  onHead({ status, message, rawHeaders }: AnswerHead): void {
-    const { response, requestId } = this.#forwarded
-    const headers = headersForClient(rawHeaders, this.#forwarded)
-    headers.push('x-request-id', requestId)
-    response.writeHead(status, REASON.test(message) ? message : '', headers)
-    this.#hasStarted = true
+  onHead(head: AnswerHead): void {
+    const headers = headersForClient(head.rawHeaders, this.#forwarded)
+    headers.push('x-request-id', this.#forwarded.requestId)
+    this.#writer.begin(head, headers)
   }
 
   onBody(piece: Buffer): void {
-    if (this.#isStreaming || this.#first !== undefined) {
-      this.onFlush()
-      this.#write(piece)
-    } else this.#first = piece
+    this.#hold.touch()
+    this.#writer.write(piece)
   }
 
-  /** For events and long polls: without a body by now, the client learns that it is connected. */
   onFlush(): void {
-    if (this.#isStreaming || !this.#hasStarted) return
-    this.#isStreaming = true
-    this.#hold.mayIdle()
-    const first = this.#first
-    this.#first = undefined
-    if (first === undefined) this.#forwarded.response.flushHeaders()
-    else this.#write(first)
+    this.#writer.flush()
   }
 
   onEnd(): void {
-    const { response } = this.#forwarded
-    const first = this.#first
-    // Node joins a head and a string into one write.
-    if (first !== undefined && first.length <= SHORT_BODY_BYTES)
-      response.end(first.toString('latin1'), 'latin1')
-    else response.end(first)
-    this.#first = undefined
+    this.#writer.end()
     this.#over(true)
   }
 
   onFail(): void {
-    // A truncated response must not look complete.
-    if (this.#hasStarted) this.#forwarded.response.destroy()
-    this.#over(this.#hasStarted)
+    this.#writer.fail()
+    this.#over(this.#writer.hasStarted)
   }
 
   #over(hasAnswer: boolean): void {
     this.#forwarded.departure.onLeave = undefined
     this.#finish(hasAnswer)
-  }
-
-  #write(piece: Buffer): void {
-    this.#hold.touch()
-    const { response } = this.#forwarded
-    if (response.write(piece) || response.writableLength <= WAITING_MAX_BYTES) return
-    this.#connection.pause()
-    response.once('drain', this.#resume)
   }
 }

@@ -16,7 +16,7 @@ import { negotiate } from '../accept.ts'
 import { HOP_HEADER } from '../cluster/host-connections.ts'
 import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
 import { JOB_BODY_MAX_BYTES } from '../limits.ts'
-import { json, noBody, nothing, type Routes } from '../route.ts'
+import { emptyBody, json, nothing, type Routes } from '../route.ts'
 
 const tags = ['jobs']
 
@@ -185,7 +185,7 @@ const cancelJobRoute: Routes = (app, { jobs }) => {
           'Tasks that wait never start; the sandboxes of those that run are deleted. Results so far are kept. Calling it again, or after the end, is fine.',
         tags,
         params: jobParams,
-        body: noBody,
+        body: emptyBody,
         response: { 200: json('The job. Its state is `cancelled` when its sandboxes are gone.', jobSchema) },
       },
     },

@@ -13,7 +13,7 @@ import {
   whySchema,
 } from '@dormouse/contracts/http'
 import { disconnected } from '../event-stream.ts'
-import { json, noBody, type Routes, sandboxParams } from '../route.ts'
+import { emptyBody, json, type Routes, sandboxParams } from '../route.ts'
 
 const tags = ['lifecycle']
 
@@ -83,7 +83,7 @@ const resumeRoute: Routes = (app, { sandboxes }) => {
         description: 'Calls that need the sandbox awake do this by themselves. Calling it again is fine.',
         tags,
         params: sandboxParams,
-        body: noBody,
+        body: emptyBody,
         response: { 200: json('The sandbox is awake.', sandboxSchema) },
       },
     },

@@ -8,7 +8,7 @@ import {
   nodesSchema,
 } from '@dormouse/contracts/http'
 import { z } from 'zod'
-import { json, noBody, type Routes, sandboxParams } from '../route.ts'
+import { emptyBody, json, type Routes, sandboxParams } from '../route.ts'
 
 const tags = ['nodes']
 const params = z.strictObject({ node: nodeIdField })
@@ -72,7 +72,7 @@ const drainNodeRoute: Routes = (app, { nodes }) => {
         description: 'Cordons the node first. Sandboxes that cannot be moved stay, with the reason.',
         tags,
         params,
-        body: noBody,
+        body: emptyBody,
         response: { 200: json('What was moved, and what was not.', drainedSchema) },
       },
     },

@@ -1,4 +1,6 @@
 import { activityQuery, activitySchema, familySchema, overviewSchema } from '@dormouse/contracts/http'
+import type { FastifyRequest } from 'fastify'
+import { HOP_HEADER } from '../cluster/host-connections.ts'
 import { json, type Routes, sandboxParams } from '../route.ts'
 
 const tags = ['fleet']
@@ -22,7 +24,7 @@ const readOverviewRoute: Routes = (app, { fleet }) => {
         response: { 200: json('Of all sandboxes of the key; an admin sees all.', overviewSchema) },
       },
     },
-    async (request) => fleet.overview(request.key),
+    async (request) => fleet.overview(request.key, { isLocal: isPassedOn(request) }),
   )
 }
 
@@ -40,7 +42,7 @@ const readActivityRoute: Routes = (app, { fleet }) => {
         response: { 200: json('In the order of the ids.', activitySchema) },
       },
     },
-    async (request) => fleet.activity(request.query.ids, request.key),
+    async (request) => fleet.activity(request.query.ids, request.key, { isLocal: isPassedOn(request) }),
   )
 }
 
@@ -60,4 +62,9 @@ const readFamilyRoute: Routes = (app, { fleet, sandboxes }) => {
     },
     async (request) => fleet.family(sandboxes.get(request.params.id, request.key), request.key),
   )
+}
+
+/** Another host asks for its part. */
+function isPassedOn({ headers }: FastifyRequest): boolean {
+  return headers[HOP_HEADER] !== undefined
 }

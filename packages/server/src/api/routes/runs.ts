@@ -17,7 +17,7 @@ import { z } from 'zod'
 import { negotiate } from '../accept.ts'
 import { disconnected, NDJSON, SSE, sendEvents } from '../event-stream.ts'
 import { RUN_BODY_MAX_BYTES } from '../limits.ts'
-import { json, noBody, nothing, type Routes, sandboxParams } from '../route.ts'
+import { emptyBody, json, nothing, type Routes, sandboxParams } from '../route.ts'
 
 const tags = ['runs']
 export const JSON_TYPE = 'application/json'
@@ -202,7 +202,7 @@ const interruptRunRoute: Routes = (app, { sandboxes, runs }) => {
         description: 'Raises KeyboardInterrupt. The context and its variables stay.',
         tags,
         params: runParams,
-        body: noBody,
+        body: emptyBody,
         response: { 200: json('The interrupt was sent.', interruptAnswerSchema) },
       },
     },

@@ -9,7 +9,7 @@ import {
   updateScheduleSchema,
 } from '@dormouse/contracts/http'
 import { JOB_BODY_MAX_BYTES } from '../limits.ts'
-import { json, noBody, nothing, type Routes } from '../route.ts'
+import { emptyBody, json, nothing, type Routes } from '../route.ts'
 
 const tags = ['schedules']
 
@@ -128,7 +128,7 @@ const fireScheduleRoute: Routes = (app, { schedules }) => {
         summary: 'Fire a schedule now, beside its times',
         tags,
         params: scheduleParams,
-        body: noBody,
+        body: emptyBody,
         response: { 200: json('What came of it.', firingSchema) },
       },
     },

@@ -1,5 +1,5 @@
 import { scrubSchema } from '@dormouse/contracts/http'
-import { json, noBody, type Routes } from '../route.ts'
+import { emptyBody, json, type Routes } from '../route.ts'
 
 const tags = ['host']
 
@@ -29,7 +29,7 @@ export const scrubRoutes: Routes = (app, { scrub }) => {
         summary: 'Start a scrub now',
         description: 'Returns at once. A running pass continues.',
         tags,
-        body: noBody,
+        body: emptyBody,
         response: { 200: json('Its state.', scrubSchema) },
       },
     },

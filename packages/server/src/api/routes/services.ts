@@ -44,7 +44,7 @@ const deployServiceRoute: Routes = (app, { deployments, ports }) => {
         operationId: 'deployService',
         summary: 'Deploy a version of a service',
         description:
-          'Builds what the request describes, starts the program, waits until it is ready and saves that state: the new version. Requests go to it from then on. If anything fails, the version before keeps serving. A service that does not exist is made.',
+          'Builds what the request describes, starts the program, waits until it is ready and saves that state: the new version. Requests go to it from then on, and settings that the request names, such as `replicas` and `health`, are in force; others stay as they are. If anything fails, the version before keeps serving as it did. A service that does not exist is made.',
         tags,
         params: z.strictObject({ service: nameField }),
         body: deployServiceSchema,

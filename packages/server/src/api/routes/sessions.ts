@@ -3,7 +3,7 @@ import { sessionSchema, signInLinkSchema, signInSchema } from '@dormouse/contrac
 import type { FastifyRequest } from 'fastify'
 import type { AuthenticatedKey } from '../../access/access.ts'
 import { publicOrigin } from '../preview/forwarded-headers.ts'
-import { json, noBody, nothing, type Routes } from '../route.ts'
+import { emptyBody, json, nothing, type Routes } from '../route.ts'
 import type { Services } from '../services.ts'
 import { cookieIn, PAGE_HEADER, setSessionCookie } from '../session-cookie.ts'
 
@@ -107,7 +107,7 @@ const createSignInLinkRoute: Routes = (app, { sessions }) => {
         description:
           'The session has the scopes of the key of this request. The link is void after a minute.',
         tags,
-        body: noBody,
+        body: emptyBody,
         response: { 201: json('Open it in a browser.', signInLinkSchema) },
       },
     },

@@ -8,7 +8,7 @@ import {
   snapshotSchema,
   verifiedSnapshotSchema,
 } from '@dormouse/contracts/http'
-import { json, noBody, nothing, type Routes, sandboxParams } from '../route.ts'
+import { emptyBody, json, nothing, type Routes, sandboxParams } from '../route.ts'
 
 const tags = ['snapshots']
 
@@ -137,7 +137,7 @@ const verifySnapshotRoute: Routes = (app, { sandboxes }) => {
           'Reads all of its memory and checks all of its files, at the speed of the disk. Does not wake the sandbox. For a damaged snapshot the answer is that of a wake: `snapshot_unusable` with the reason.',
         tags,
         params: snapshotParams,
-        body: noBody,
+        body: emptyBody,
         response: { 200: json('The snapshot is as it was saved.', verifiedSnapshotSchema) },
       },
     },

@@ -9,7 +9,7 @@ import {
   webhookSchema,
   webhookWithSecretSchema,
 } from '@dormouse/contracts/http'
-import { json, noBody, nothing, type Routes } from '../route.ts'
+import { emptyBody, json, nothing, type Routes } from '../route.ts'
 
 const tags = ['webhooks']
 
@@ -128,7 +128,7 @@ const rotateWebhookRoute: Routes = (app, { webhooks }) => {
         description: 'For a day, deliveries are signed with the former secret, too.',
         tags,
         params: webhookParams,
-        body: noBody,
+        body: emptyBody,
         response: { 200: json('The webhook with its new secret.', webhookWithSecretSchema) },
       },
     },
@@ -146,7 +146,7 @@ const testWebhookRoute: Routes = (app, { webhooks }) => {
         summary: 'Send an event of type `test` now, once',
         tags,
         params: webhookParams,
-        body: noBody,
+        body: emptyBody,
         response: { 200: json('How the receiver answered.', deliverySchema) },
       },
     },

@@ -127,6 +127,7 @@ export class FakeSandboxes implements SandboxCalls {
       id: held.view.id as SandboxId,
       view: () => held.view,
       runningBurrow: () => undefined,
+      thawNow: () => undefined,
       use: () => Promise.reject(new Error('not here')),
       guestNow: () => undefined,
       attach: nothingToFollow,

@@ -212,7 +212,7 @@ function fakeFleet(): Services['fleet'] {
       cost: { currency: 'EUR', spent: 1, alwaysOn: 2 },
       wakes: { count: 1, p50Ms: 1, p99Ms: 1 },
     }),
-    activity: (ids) => ({ items: ids.map((sandboxId) => ({ sandboxId, why: 'Asleep.', day: [] })) }),
+    activity: async (ids) => ({ items: ids.map((sandboxId) => ({ sandboxId, why: 'Asleep.', day: [] })) }),
     family: async () => ({ nodes: [], more: false }),
     events: new EventFeed(Date.now),
   }

@@ -87,7 +87,8 @@ export const clusterSettings = {
     }),
     cacheBytes: setting(z.int().nonnegative(), 8 * 1024 ** 3, {
       env: 'DORMOUSE_CLUSTER_CACHE_BYTES',
-      summary: 'How much of the depot a host keeps on its own disk.',
+      summary:
+        'How much of the depot a host keeps on its own disk: of chunks, and as much of kept snapshots.',
       details: 'What was used least recently goes first. 0 keeps nothing.',
     }),
   },

@@ -14,6 +14,7 @@ import { requireIsolation } from '../require-isolation.ts'
 import { Sandbox } from '../sandbox.ts'
 import type { SandboxDependencies } from '../sandbox-dependencies.ts'
 import { nameTaken } from '../sandbox-errors.ts'
+import { beginRow } from './begin-row.ts'
 import { burrowFromTemplate, type FromTemplate } from './burrow-from-template.ts'
 
 export interface CreateOptions {
@@ -42,11 +43,8 @@ export async function create(
     if (existing.isDeleted) return create(deps, request, caller, { signal })
     return { sandbox: existing, isNew: false }
   }
-  deps.quotas.checkCeilings(caller.keyId, request.limits)
+  const volumes = checkRequest(deps, request, caller)
   deps.quotas.requireNew(caller.keyId, request.limits.memoryBytes)
-  const volumes = deps.volumes.resolve(request.volumes, caller)
-  deps.network.check(request.network)
-  deps.secrets.require(request.secrets, { owner: caller.keyId, env: request.env })
   const snapshot = request.snapshotId && requireSnapshot(deps, request.snapshotId, caller.keyId)
   const isolation = chooseIsolation(deps, { ...request, ofTemplate }, snapshot?.id ?? origin?.from)
   requireIsolation(deps, isolation, { ...request, volumes })
@@ -72,6 +70,19 @@ export async function create(
     throw error
   }
   return { sandbox, isNew: true }
+}
+
+/** Throws when something that the request names is not there, or more than the caller may have. Returns its volumes. */
+export function checkRequest(
+  { quotas, volumes, network, secrets }: SandboxDependencies,
+  request: CreateSandbox,
+  caller: Caller,
+): SandboxRow['volumes'] {
+  quotas.checkCeilings(caller.keyId, request.limits)
+  const resolved = volumes.resolve(request.volumes, caller)
+  network.check(request.network)
+  secrets.require(request.secrets, { owner: caller.keyId, env: request.env })
+  return resolved
 }
 
 /** A snapshot decides it: memory of a virtual machine runs in no other engine. */
@@ -126,6 +137,8 @@ async function start(sandbox: Sandbox, how: FromTemplate): Promise<void> {
     sandbox.work.touch()
     sandbox.move('running', {
       intent: null,
+      // After a power cut it is removed, whatever the row says.
+      withoutSync: row.ephemeral,
       entry: {
         event: 'created',
         cause: row.head === undefined ? 'asked' : `snapshot ${row.head}`,
@@ -180,20 +193,10 @@ function newRow(
     template: snapshot?.template ?? request.template,
     id,
     owner: caller.keyId,
-    state: 'creating',
-    tier: undefined,
     head: snapshot?.id,
     headOf: snapshot?.sandboxId,
-    burrow: undefined,
     forkedFrom: snapshot?.sandboxId,
-    createdAt: now,
-    lastActiveAt: now,
-    stateSince: now,
-    lostSince: undefined,
-    wakesAt: undefined,
-    diskBytes: undefined,
-    diskFiles: undefined,
-    pausedAtBytes: undefined,
+    ...beginRow(now),
   }
 }
 

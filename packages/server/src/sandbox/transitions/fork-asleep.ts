@@ -25,7 +25,7 @@ export async function forkAsleep(sandbox: Sandbox, { count }: Fork): Promise<San
       deps.ledger.add(child.id, now, { event: 'created', cause: `fork of ${row.id}`, latencyMs })
     }
   })
-  const children = rows.map((child) => new Sandbox(deps, child, { isRecorded: true }))
+  const children = rows.map((child) => new Sandbox(deps, child))
   for (const child of children) {
     deps.sandboxes.add(child)
     for (const listener of deps.listeners) listener.changed?.(child.row, child.row)

@@ -4,6 +4,7 @@ import type { SandboxRow } from '../../store/sandbox-rows.ts'
 import { endBurrow } from '../end-burrow.ts'
 import { Sandbox } from '../sandbox.ts'
 import { requireExists } from '../sandbox-errors.ts'
+import { beginRow } from './begin-row.ts'
 import { currentOptions } from './restore-options.ts'
 import { storedAs } from './standby.ts'
 
@@ -191,19 +192,9 @@ export function childOf(parent: SandboxRow, now: number): SandboxRow {
     ...parent,
     id: newSandboxId() satisfies SandboxId,
     name: undefined,
-    state: 'creating',
-    tier: undefined,
     head: undefined,
     headOf: undefined,
-    burrow: undefined,
     forkedFrom: parent.id,
-    createdAt: now,
-    lastActiveAt: now,
-    stateSince: now,
-    lostSince: undefined,
-    wakesAt: undefined,
-    diskBytes: undefined,
-    diskFiles: undefined,
-    pausedAtBytes: undefined,
+    ...beginRow(now),
   }
 }

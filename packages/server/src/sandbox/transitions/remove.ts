@@ -48,7 +48,14 @@ async function markDeleted(sandbox: Sandbox): Promise<void> {
   // First: a host that takes over must not find a sandbox whose deletion was acknowledged.
   if (!sandbox.isDeleted) await sandbox.deps.ownership?.release(sandbox.row)
   if (sandbox.row.state === 'running') await sandbox.sample()
-  if (!sandbox.isDeleted) sandbox.move('deleting', { fields: { name: undefined }, intent: 'delete' })
+  const withoutSync = endsWithItsProcesses(sandbox)
+  if (!sandbox.isDeleted)
+    sandbox.move('deleting', { fields: { name: undefined }, intent: 'delete', withoutSync })
+}
+
+/** After a power cut it is removed, whatever the row says: it never had a snapshot of its own to wake from. */
+function endsWithItsProcesses({ row: { ephemeral, state, id, head, headOf } }: Sandbox): boolean {
+  return ephemeral && state === 'running' && (head === undefined || headOf !== id)
 }
 
 /** Pre: the caller holds the lock alone. */
@@ -58,7 +65,8 @@ export async function remove(sandbox: Sandbox): Promise<void> {
   const burrows = [burrow, ...sandbox.pendingWrites.burrows, ...sandbox.unsavedBurrows]
   await Promise.all(burrows.map((one) => one?.destroy()))
   sandbox.leaveBurrow()
-  deps.rows.delete(row.id)
+  // Does not wait for the disk: the next start finds the row again, and finishes.
+  deps.db.transactionWithoutSync(() => deps.rows.delete(row.id))
   deps.network.forget(row.id)
   for (const listener of deps.listeners) listener.deleted?.(row)
   sandbox.isRemoved = true

@@ -28,6 +28,12 @@ export async function wake(sandbox: Sandbox, cause: WakeCause): Promise<void> {
   else await restore(sandbox, cause)
 }
 
+/** See `Sandbox.thawNow`. */
+export function thawNow(sandbox: Sandbox, cause: WakeCause): Promise<void> | undefined {
+  const isFrozen = sandbox.row.tier === 'frozen' && sandbox.burrow !== undefined
+  return isFrozen && sandbox.lock.isFree ? sandbox.wake(cause) : undefined
+}
+
 async function thaw(sandbox: Sandbox, burrow: Burrow, cause: WakeCause): Promise<void> {
   const { deps, id } = sandbox
   const began = performance.now()

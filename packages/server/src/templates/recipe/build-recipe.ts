@@ -12,10 +12,10 @@ import type { Caller } from '../../access/caller.ts'
 import { importModules, inSandbox, type StepParts, whileItLives } from '../run-step.ts'
 import type { TemplateImage } from '../template-rows.ts'
 import { type BuildContext, copyFromContext, copyFromFiles } from './copy-files.ts'
-import type { Base, Recipe, RunSettings } from './recipe.ts'
+import { type Base, type Recipe, type RunSettings, shortened, UPLOAD } from './recipe.ts'
 import type { RecipeRequest } from './recipe-request.ts'
 import type { RegistryAccess } from './registry-access.ts'
-import { type BaseFiles, type BuiltFiles, type RecipeTools, runRecipe } from './run-recipe.ts'
+import { type BaseFiles, type BuiltFiles, type RecipeTools, runRecipe, StepFailed } from './run-recipe.ts'
 import { startProgram } from './start-program.ts'
 import type { StepCache } from './step-cache.ts'
 import { listTarEntries } from './tar-entries.ts'
@@ -58,12 +58,7 @@ export async function buildRecipe(
   const { caller } = parts.builder
   const tools = await makeTools(services, parts, build)
   const built = await runRecipe(parts, build.recipe, tools)
-  const filesId = built.origin.files ?? (await saveFiles(parts, built))
-  const snapshotId = await warmUpImage(
-    parts,
-    { ...built, origin: { ...built.origin, files: filesId } },
-    build,
-  )
+  const { filesId, snapshotId } = await startAndSave(services, parts, built, build)
   for (const id of services.cache.tidy(caller.keyId)) await services.dropSnapshot(id)
   const name = baseImage(build.recipe)
   const args = commandOf(build.request, built.settings)
@@ -75,6 +70,29 @@ export async function buildRecipe(
 /** A recipe without steps on a template of the host has no files of its own yet. */
 async function saveFiles(parts: StepParts, { origin }: BuiltFiles): Promise<SnapshotId> {
   return inSandbox(parts, origin, async (sandbox) => (await sandbox.finish('files')).id)
+}
+
+/** Throws `StepFailed` when the template does not start: `template debug` then shows the files that it starts on. */
+async function startAndSave(
+  { dropSnapshot }: RecipeServices,
+  parts: StepParts,
+  built: BuiltFiles,
+  build: BuildRecipe,
+): Promise<Pick<BuiltRecipe, 'filesId' | 'snapshotId'>> {
+  const { origin } = built
+  const filesId = origin.files ?? (await saveFiles(parts, built))
+  try {
+    const snapshotId = await warmUpImage(parts, { ...built, origin: { ...origin, files: filesId } }, build)
+    return { filesId, snapshotId }
+  } catch (error) {
+    if (origin.files === undefined) await dropSnapshot(filesId)
+    throw new StepFailed(shownStart(build.request, built.settings), built, error)
+  }
+}
+
+function shownStart({ start, ready }: RecipeRequest, { entrypoint, cmd }: RunSettings): string {
+  const program = start ?? (ready === undefined ? '' : [...entrypoint, ...cmd].join(' '))
+  return shortened(`START ${program}`.trim())
 }
 
 function baseImage({ stages }: Recipe): string | undefined {
@@ -164,8 +182,6 @@ async function openContext(uploads: Uploads, id: string, caller: Caller): Promis
   return { archive, entries: await listTarEntries(archive) }
 }
 
-const UPLOAD = /^upload:(?<id>up-[2-9a-km-np-z]{16})$/
-
 async function openImage(
   { importImage, recordSnapshot, dropSnapshot, cache, uploads, registries }: RecipeServices,
   { builder, log, signal }: StepParts,
@@ -177,7 +193,7 @@ async function openImage(
   if (upload === undefined && image !== 'scratch') await registries.require(parseImageSource(image), caller)
   log.say(`==> importing ${image}`)
   const began = performance.now()
-  const { snapshot, image: described } = await importImage({
+  const imported = importImage({
     image: name,
     credentials: request.registryAuth,
     registriesConf: registries.registriesConf,
@@ -185,8 +201,13 @@ async function openImage(
     sandboxId: newSandboxId(),
     maxBytes: limits.diskBytes,
     maxFiles: limits.files,
-    onLine: (line) => log.say(`    ${line}`),
+    onLine: (line) => log.say(`    ${line.replaceAll(name, image)}`),
     signal,
+  })
+  const { snapshot, image: described } = await imported.catch((error: unknown) => {
+    if (upload === undefined || !(error instanceof DormouseError)) throw error
+    // Where uploads are on this host is none of the caller's business.
+    throw new DormouseError(error.code, error.message.replaceAll(name, image), { cause: error })
   })
   recordSnapshot(snapshot, caller.keyId)
   const key = createHash('sha256')

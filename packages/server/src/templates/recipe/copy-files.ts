@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { posix } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import type { ProcessConnection } from '@dormouse/engine'
 import { inSandbox, type StepParts, whileItLives } from '../run-step.ts'
+import { findSources, isBelow } from './find-sources.ts'
 import type { Copy } from './recipe.ts'
 import type { BaseFiles, CopyInto, CopySource, InSandbox } from './run-recipe.ts'
 import { RUNTIME_PYTHON } from './run-recipe.ts'
@@ -27,15 +27,17 @@ export function copyFromContext(context: BuildContext | undefined, copy: Copy): 
         details: { field: 'context' },
       },
     )
-  const roots = copy.sources.flatMap((source) => findRoots(context.entries, source))
+  const roots = copy.sources.flatMap((source) => findSources(context.entries, source))
   const copied = context.entries.filter(({ path }) => roots.some((root) => isBelow(path, root.path)))
   const listing = copied.map(({ path, digest }) => [path, digest]).sort()
   return {
-    key: createHash('sha256').update(JSON.stringify(listing)).digest('hex'),
+    key: createHash('sha256')
+      .update(JSON.stringify([listing, roots]))
+      .digest('hex'),
     copyInto: (parts, into) =>
       unpackInto(parts, into, {
         bytes: createReadStream(context.archive),
-        roots: roots.map(({ path, isDirectory }) => [path, isDirectory]),
+        roots: roots.map(({ path, isDirectory, name }) => [path, isDirectory, name]),
       }),
   }
 }
@@ -56,7 +58,7 @@ export function copyFromFiles(files: BaseFiles): CopySource {
 
 interface Archive {
   readonly bytes: AsyncIterable<Uint8Array>
-  readonly roots: readonly (readonly [path: string, isDirectory: boolean])[] | null
+  readonly roots: readonly (readonly [path: string, isDirectory: boolean, name: string])[] | null
 }
 
 async function unpackInto(
@@ -111,35 +113,4 @@ async function requireSuccess(process: ProcessConnection, { log }: StepParts): P
     'setup_failed',
     `The files could not be copied: ${log.lastLine ?? `exit code ${exitCode}`}.`,
   )
-}
-
-function findRoots(entries: readonly TarEntry[], source: string): TarEntry[] {
-  const wanted = posix.normalize(`/${source}`).replace(/^\/|\/$/g, '')
-  if (wanted === '') return [{ path: '.', isDirectory: true, digest: '' }]
-  const isMatch = wildcard(wanted)
-  const found = entries.filter(({ path }) => isMatch(path))
-  // An archive need not list its directories.
-  if (found.length === 0 && entries.some(({ path }) => path.startsWith(`${wanted}/`)))
-    return [{ path: wanted, isDirectory: true, digest: '' }]
-  if (found.length > 0) return found
-  throw new DormouseError('invalid_argument', `The context has no "${source}".`, {
-    hint: 'Paths are relative to the context, and .dockerignore may leave the file out.',
-  })
-}
-
-/** `*`, `?` and `[a-z]` within one name, as Go's filepath.Match has them. */
-function wildcard(pattern: string): (path: string) => boolean {
-  const source = pattern.replaceAll(/[.+^${}()|\\]|\*|\?/g, (found) =>
-    found === '*' ? '[^/]*' : found === '?' ? '[^/]' : `\\${found}`,
-  )
-  try {
-    const regex = new RegExp(`^${source}$`)
-    return (path) => path === pattern || regex.test(path)
-  } catch {
-    return (path) => path === pattern
-  }
-}
-
-function isBelow(path: string, root: string): boolean {
-  return root === '.' || path === root || path.startsWith(`${root}/`)
 }

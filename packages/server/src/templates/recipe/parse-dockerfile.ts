@@ -1,7 +1,15 @@
 import { DormouseError } from '@dormouse/contracts'
 import { DockerfileParser, type Instruction as Parsed } from 'dockerfile-ast'
-import type { Base, CacheMount, Command, Instruction, Recipe, Stage } from './recipe.ts'
-import { substitute } from './substitute.ts'
+import { asWord, expandWord, type InstructionText, readText, splitWords } from './dockerfile-text.ts'
+import {
+  type Base,
+  type CacheMount,
+  type Command,
+  type Instruction,
+  type Recipe,
+  type Stage,
+  shortened,
+} from './recipe.ts'
 
 export interface DockerfileOptions {
   readonly buildArgs?: Readonly<Record<string, string>> | undefined
@@ -14,22 +22,61 @@ const IGNORED = new Set(['LABEL', 'EXPOSE', 'MAINTAINER', 'STOPSIGNAL', 'VOLUME'
 /** `FROM template:python` builds on a template. */
 const TEMPLATE = /^template:(?<name>.+)$/
 
+const COPY_OPTIONS = ['from', 'chown', 'chmod', 'link']
+/** Options of a health check say how often it runs; a build only waits until it succeeds. */
+const HEALTH_OPTIONS = ['interval', 'timeout', 'start-period', 'start-interval', 'retries']
+const OPTIONS: Readonly<Record<string, readonly string[]>> = {
+  FROM: ['platform'],
+  RUN: ['mount'],
+  COPY: COPY_OPTIONS,
+  ADD: COPY_OPTIONS,
+  HEALTHCHECK: HEALTH_OPTIONS,
+}
+
+const ARCHITECTURE = process.arch === 'x64' ? 'amd64' : process.arch
+const PLATFORM = `linux/${ARCHITECTURE}`
+/** What BuildKit sets: a stage reads them after `ARG TARGETARCH`. */
+const PLATFORM_ARGS: Readonly<Record<string, string>> = Object.fromEntries(
+  ['BUILD', 'TARGET'].flatMap((side) => [
+    [`${side}PLATFORM`, PLATFORM],
+    [`${side}OS`, 'linux'],
+    [`${side}ARCH`, ARCHITECTURE],
+    [`${side}VARIANT`, ''],
+  ]),
+)
+
+/** An instruction with its place, for errors. */
+interface Read extends InstructionText {
+  readonly lineNumber: number
+}
+
 /** Reads a Dockerfile. Throws `invalid_argument` with the line that cannot be understood. */
 export function parseDockerfile(text: string, options: DockerfileOptions): Recipe {
-  const globals: Record<string, string> = {}
+  const globals: Record<string, string> = { ...PLATFORM_ARGS }
   const stages: (Stage & { instructions: Instruction[] })[] = []
-  for (const parsed of DockerfileParser.parse(text).getInstructions()) {
-    const keyword = parsed.getKeyword()
+  for (const read of readInstructions(text)) {
     const stage = stages.at(-1)
-    if (keyword === 'FROM') stages.push(readFrom(parsed, { stages, globals }))
-    else if (keyword === 'ARG' && stage === undefined)
-      for (const { name, value } of readPairs(parsed))
-        globals[name] = options.buildArgs?.[name] ?? substitute(value ?? '', globals)
-    else if (stage === undefined) throw wrong(parsed, 'comes before the first FROM')
-    else stage.instructions.push(...readInstruction(parsed, { stages, globals, options }))
+    if (read.keyword === 'FROM') stages.push(readFrom(read, { stages, globals }))
+    else if (read.keyword === 'ARG' && stage === undefined)
+      for (const { name, value } of readArguments(read))
+        globals[name] = options.buildArgs?.[name] ?? expandWord(value ?? '', globals)
+    else if (stage === undefined) throw wrong(read, 'comes before the first FROM')
+    else stage.instructions.push(...readInstruction(read, { stages, globals, options }))
   }
   const last = chooseTarget(stages, options.target)
   return { stages: stages.slice(0, last + 1) }
+}
+
+function readInstructions(text: string): Read[] {
+  const file = DockerfileParser.parse(text)
+  const escapeCharacter = file.getEscapeCharacter()
+  return file.getInstructions().map((parsed: Parsed) => {
+    const read = { ...readText(parsed, escapeCharacter), lineNumber: parsed.getRange().start.line + 1 }
+    for (const [name] of read.flags)
+      if (!OPTIONS[read.keyword]?.includes(name))
+        throw wrong(read, `has the option --${name}, which is not supported`)
+    return read
+  })
 }
 
 function chooseTarget(stages: readonly Stage[], target: string | undefined): number {
@@ -47,12 +94,18 @@ interface Around {
   readonly globals: Readonly<Record<string, string>>
 }
 
-function readFrom(parsed: Parsed, around: Around): Stage & { instructions: Instruction[] } {
-  const [image, as, name] = words(parsed)
-  if (image === undefined || (as !== undefined && (as.toUpperCase() !== 'AS' || name === undefined)))
-    throw wrong(parsed, 'must be FROM IMAGE [AS NAME]')
-  const base = readBase(substitute(image, around.globals), around.stages)
+function readFrom(read: Read, around: Around): Stage & { instructions: Instruction[] } {
+  const [image, as, name] = read.line.split(/\s+/)
+  if (!image || (as !== undefined && (as.toUpperCase() !== 'AS' || name === undefined)))
+    throw wrong(read, 'must be FROM IMAGE [AS NAME]')
+  for (const [, value] of read.flags) requirePlatform(read, expandWord(value, around.globals))
+  const base = readBase(expandWord(image, around.globals), around.stages)
   return { base, instructions: [], ...(name !== undefined && { name: name.toLowerCase() }) }
+}
+
+function requirePlatform(read: Read, platform: string): void {
+  if (platform === '' || platform === PLATFORM || platform.startsWith(`${PLATFORM}/`)) return
+  throw wrong(read, `is for ${platform}, and this server runs ${PLATFORM}`)
 }
 
 function readBase(reference: string, stages: readonly Stage[]): Base {
@@ -62,101 +115,113 @@ function readBase(reference: string, stages: readonly Stage[]): Base {
   return template === undefined ? { type: 'image', image: reference } : { type: 'template', template }
 }
 
-type Reader = (parsed: Parsed, around: Around & { options: DockerfileOptions }) => Instruction[]
+type Reader = (read: Read, around: Around & { options: DockerfileOptions }) => Instruction[]
 
 const READERS: Readonly<Record<string, Reader>> = {
-  RUN: (parsed) => [
-    { type: 'run', shown: shown(parsed), command: readCommand(parsed), caches: readMounts(parsed) },
-  ],
-  COPY: (parsed, { stages }) => [readCopy(parsed, stages, false)],
-  ADD: (parsed, { stages }) => [readCopy(parsed, stages, true)],
-  ENV: (parsed) => [
-    {
-      type: 'env',
-      shown: shown(parsed),
-      values: Object.fromEntries(readPairs(parsed).map(({ name, value }) => [name, value ?? ''])),
-    },
-  ],
-  ARG: (parsed, { globals, options }) =>
-    readPairs(parsed).map(({ name, value }) => ({
-      type: 'arg',
-      shown: shown(parsed),
-      name,
-      value: options.buildArgs?.[name] ?? value ?? globals[name],
-    })),
-  WORKDIR: (parsed) => [{ type: 'workdir', shown: shown(parsed), path: unquote(content(parsed)) }],
-  USER: (parsed) => [{ type: 'user', shown: shown(parsed), user: content(parsed) }],
-  ENTRYPOINT: (parsed) => [{ type: 'entrypoint', shown: shown(parsed), command: readCommand(parsed) }],
-  CMD: (parsed) => [{ type: 'cmd', shown: shown(parsed), command: readCommand(parsed) }],
-  SHELL: (parsed) => {
-    const args = readList(content(parsed))
-    if (args === undefined || args.length === 0)
-      throw wrong(parsed, 'must be a list like ["/bin/bash", "-c"]')
-    return [{ type: 'shell', shown: shown(parsed), args }]
+  RUN: (read) => [{ type: 'run', shown: shown(read), command: readCommand(read), caches: readMounts(read) }],
+  COPY: (read, { stages }) => [readCopy(read, stages, false)],
+  ADD: (read, { stages }) => [readCopy(read, stages, true)],
+  ENV: (read) => [{ type: 'env', shown: shown(read), values: readVariables(read) }],
+  ARG: (read, { globals, options }) =>
+    readArguments(read).map(({ name, value }) => {
+      const given = options.buildArgs?.[name] ?? PLATFORM_ARGS[name]
+      const fromGlobals = value === undefined ? globals[name] : undefined
+      const known = given ?? fromGlobals
+      return { type: 'arg', shown: shown(read), name, value: known === undefined ? value : asWord(known) }
+    }),
+  WORKDIR: (read) => [{ type: 'workdir', shown: shown(read), path: required(read, 'a directory') }],
+  USER: (read) => [{ type: 'user', shown: shown(read), user: required(read, 'a user') }],
+  ENTRYPOINT: (read) => [{ type: 'entrypoint', shown: shown(read), command: readCommand(read) }],
+  CMD: (read) => [{ type: 'cmd', shown: shown(read), command: readCommand(read) }],
+  SHELL: (read) => {
+    const args = readList(read.line)
+    if (args === undefined || args.length === 0) throw wrong(read, 'must be a list like ["/bin/bash", "-c"]')
+    return [{ type: 'shell', shown: shown(read), args }]
   },
-  HEALTHCHECK: (parsed) => [{ type: 'healthcheck', shown: shown(parsed), command: readHealthcheck(parsed) }],
+  HEALTHCHECK: (read) => [{ type: 'healthcheck', shown: shown(read), command: readHealthcheck(read) }],
 }
 
-function readInstruction(parsed: Parsed, around: Around & { options: DockerfileOptions }): Instruction[] {
-  const keyword = parsed.getKeyword()
-  if (IGNORED.has(keyword)) return []
-  const read = READERS[keyword]
-  if (read === undefined) throw wrong(parsed, 'is not supported')
-  return read(parsed, around)
+function readInstruction(read: Read, around: Around & { options: DockerfileOptions }): Instruction[] {
+  if (IGNORED.has(read.keyword)) return []
+  const reader = READERS[read.keyword]
+  if (reader === undefined) throw wrong(read, 'is not supported')
+  return reader(read, around)
 }
 
-const HEREDOC = /^<<-?\s*(?<quote>["']?)(?<end>\w+)\k<quote>\n(?<body>[\s\S]*?)\n?\k<end>$/
+function required({ line, ...read }: Read, what: string): string {
+  if (line === '') throw wrong({ ...read, line }, `needs ${what}`)
+  return line
+}
 
-function readCommand(parsed: Parsed): Command {
-  const text = content(parsed)
-  const args = readList(text)
+const HEREDOC = /^<<(?<dash>-?)(?<quote>["']?)(?<end>\w+)\k<quote>$/
+
+function readCommand(read: Read): Command {
+  const { line, documents } = read
+  const args = readList(line)
   if (args !== undefined) return { args }
-  const heredoc = HEREDOC.exec(text)?.groups
-  if (text.startsWith('<<') && heredoc === undefined)
-    throw wrong(parsed, 'has a heredoc that is not supported')
-  if (text === '') throw wrong(parsed, 'has no command')
-  return { script: heredoc?.['body'] ?? text }
+  if (line === '') throw wrong(read, 'has no command')
+  if (line.startsWith('<<')) return { script: readHeredoc(read) }
+  // The shell reads heredocs of its own.
+  return { script: documents === '' ? line : `${line}\n${documents}` }
 }
 
-function readHealthcheck(parsed: Parsed): Command | undefined {
-  const text = content(parsed)
-  if (text.toUpperCase() === 'NONE') return undefined
-  const command = /^CMD\s+(?<rest>[\s\S]+)$/i.exec(text)?.groups?.['rest']
-  if (command === undefined) throw wrong(parsed, 'must be NONE or CMD COMMAND')
+/** The script of `RUN <<EOF`. */
+function readHeredoc(read: Read): string {
+  const found = HEREDOC.exec(read.line)?.groups
+  const lines = read.documents
+    .split('\n')
+    .map((one) => (found?.['dash'] === '-' ? one.replace(/^\t+/, '') : one))
+  const end = lines.indexOf(found?.['end'] ?? '')
+  if (found === undefined || end === -1 || end !== lines.length - 1)
+    throw wrong(read, 'has a heredoc that is not supported. Name the program first: `RUN bash <<EOF`')
+  if (lines[0]?.startsWith('#!'))
+    throw wrong(read, 'has a heredoc with `#!`, which is not supported. Write `RUN python3 <<EOF` instead')
+  return lines.slice(0, end).join('\n')
+}
+
+function readHealthcheck(read: Read): Command | undefined {
+  if (read.line.toUpperCase() === 'NONE') return undefined
+  const command = /^CMD\s+(?<rest>[\s\S]+)$/i.exec(read.line)?.groups?.['rest']
+  if (command === undefined) throw wrong(read, 'must be NONE or CMD COMMAND')
   const args = readList(command)
   return args === undefined ? { script: command } : { args }
 }
 
-function readMounts(parsed: Parsed): CacheMount[] {
-  return flags(parsed).flatMap(([name, value]) => {
-    if (name !== 'mount') throw wrong(parsed, `has the option --${name}, which is not supported`)
+const CACHE_FIELDS = ['type', 'id', 'target', 'dst', 'destination', 'sharing', 'uid', 'gid', 'mode']
+
+function readMounts(read: Read): CacheMount[] {
+  return read.flags.map(([, value]) => {
     const fields = Object.fromEntries(value.split(',').map((part) => splitOnce(part, '=')))
     if (fields['type'] !== 'cache')
-      throw wrong(parsed, `has a mount of the type ${fields['type'] ?? 'bind'}; only type=cache is supported`)
+      throw wrong(read, `has a mount of the type ${fields['type'] ?? 'bind'}; only type=cache is supported`)
+    const other = Object.keys(fields).find((name) => !CACHE_FIELDS.includes(name))
+    if (other !== undefined) throw wrong(read, `has a mount with "${other}", which is not supported`)
     const target = fields['target'] ?? fields['dst'] ?? fields['destination']
-    if (target === undefined || !target.startsWith('/'))
-      throw wrong(parsed, 'has a mount without an absolute target')
-    return [{ target, id: fields['id'] ?? target }]
+    if (!target) throw wrong(read, 'has a mount without a target')
+    const numbers = { uid: number(read, fields['uid'], 10), gid: number(read, fields['gid'], 10) }
+    return { target, id: fields['id'] ?? target, ...numbers, mode: number(read, fields['mode'], 8) }
   })
 }
 
-function readCopy(parsed: Parsed, stages: readonly Stage[], isAdd: boolean): Instruction {
-  const given = new Map(flags(parsed))
-  for (const name of given.keys())
-    if (!['from', 'chown', 'chmod', 'link'].includes(name))
-      throw wrong(parsed, `has the option --${name}, which is not supported`)
-  const text = content(parsed)
-  if (text.startsWith('<<')) throw wrong(parsed, 'has a heredoc, which is not supported here')
-  const paths = readList(text) ?? words(parsed).map(unquote)
+function number(read: Read, text: string | undefined, base: 8 | 10): number | undefined {
+  if (text === undefined) return undefined
+  if (/^[0-7]{1,5}$/.test(text) || (base === 10 && /^\d{1,5}$/.test(text))) return Number.parseInt(text, base)
+  throw wrong(read, `has a mount with "${text.slice(0, 20)}", which is no number`)
+}
+
+function readCopy(read: Read, stages: readonly Stage[], isAdd: boolean): Instruction {
+  const given = new Map(read.flags)
+  if (read.line.startsWith('<<')) throw wrong(read, 'has a heredoc, which is not supported here')
+  const paths = readList(read.line) ?? read.line.split(/\s+/)
   const to = paths.at(-1)
-  if (paths.length < 2 || to === undefined) throw wrong(parsed, 'needs a source and a destination')
+  if (paths.length < 2 || to === undefined) throw wrong(read, 'needs a source and a destination')
   const sources = paths.slice(0, -1)
   if (sources.some((source) => /^(https?:|git@|git:)/.test(source)))
-    throw wrong(parsed, 'cannot download; use RUN with curl or git instead')
+    throw wrong(read, 'cannot download; use RUN with curl or git instead')
   const from = given.get('from')
   return {
     type: 'copy',
-    shown: shown(parsed),
+    shown: shown(read),
     sources,
     to,
     unpacks: isAdd,
@@ -173,20 +238,28 @@ function readStage(reference: string, stages: readonly Stage[]): Base {
   return readBase(reference, stages.slice(0, -1))
 }
 
-function readPairs(parsed: Parsed): { name: string; value: string | undefined }[] {
-  const properties = (parsed as Parsed & { getProperties?: () => Property[] }).getProperties?.() ?? []
-  if (properties.length === 0) throw wrong(parsed, 'needs NAME=VALUE')
-  return properties.map((property) => ({ name: property.getName(), value: property.getValue() ?? undefined }))
+/** ARG: names, each with its default. */
+function readArguments(read: Read): { name: string; value: string | undefined }[] {
+  const words = splitWords(read.line)
+  if (words.length === 0) throw wrong(read, 'needs NAME or NAME=VALUE')
+  return words.map((word) => {
+    const [name, value] = splitOnce(word, '=')
+    return { name, value: word.includes('=') ? value : undefined }
+  })
 }
 
-interface Property {
-  getName(): string
-  getValue(): string | null
-}
-
-function flags(parsed: Parsed): [name: string, value: string][] {
-  const withFlags = parsed as Parsed & { getFlags?: () => { getName(): string; getValue(): string | null }[] }
-  return (withFlags.getFlags?.() ?? []).map((flag) => [flag.getName().toLowerCase(), flag.getValue() ?? ''])
+/** ENV: `NAME=VALUE …`, or `NAME VALUE` with a value to the end of the line. */
+function readVariables(read: Read): Record<string, string> {
+  const [first = '', ...words] = splitWords(read.line)
+  const pairs = first.includes('=')
+    ? [first, ...words].map((word) => (word.includes('=') ? splitOnce(word, '=') : undefined))
+    : [words.length === 0 ? undefined : splitOnce(read.line.replace(/\s+/, ' '), ' ')]
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      if (pair === undefined || pair[0] === '') throw wrong(read, 'needs NAME=VALUE')
+      return pair
+    }),
+  )
 }
 
 /** A JSON list of strings, or undefined: then the text is for a shell. */
@@ -200,34 +273,19 @@ function readList(text: string): string[] | undefined {
   }
 }
 
-function words(parsed: Parsed): string[] {
-  return parsed.getArguments().map((argument) => argument.getValue())
-}
-
-/** Without line continuations and comments. */
-function content(parsed: Parsed): string {
-  return (parsed.getArgumentsContent() ?? '').trim()
-}
-
-function unquote(text: string): string {
-  return /^(["'])(.*)\1$/s.exec(text)?.[2] ?? text
-}
-
 function splitOnce(text: string, at: string): [string, string] {
   const index = text.indexOf(at)
   return index === -1 ? [text.trim(), ''] : [text.slice(0, index).trim(), text.slice(index + 1)]
 }
 
-const SHOWN_MAX_CHARACTERS = 120
-
-function shown(parsed: Parsed): string {
-  const options = flags(parsed).map(([name, value]) => `--${name}=${value}`)
-  const line = [parsed.getKeyword(), ...options, content(parsed)].join(' ').replaceAll(/\s+/g, ' ')
-  return line.length <= SHOWN_MAX_CHARACTERS ? line : `${line.slice(0, SHOWN_MAX_CHARACTERS - 1)}…`
+function shown({ keyword, flags, line, documents }: Read): string {
+  const options = flags.map(([name, value]) => `--${name}=${value}`)
+  const text = [keyword, ...options, line, documents].join(' ').replaceAll(/\s+/g, ' ').trim()
+  return shortened(text)
 }
 
-function wrong(parsed: Parsed, why: string): DormouseError {
-  return invalid(`Line ${parsed.getRange().start.line + 1} of the Dockerfile: ${parsed.getKeyword()} ${why}.`)
+function wrong({ lineNumber, keyword }: Read, why: string): DormouseError {
+  return invalid(`Line ${lineNumber} of the Dockerfile: ${keyword} ${why}.`)
 }
 
 function invalid(message: string): DormouseError {

@@ -1,7 +1,8 @@
 import type { TemplateReady, TemplateStep } from '@dormouse/contracts/http'
-import type { ImageCredentials } from '@dormouse/engine'
+import { type ImageCredentials, parseImageSource } from '@dormouse/engine'
+import { asWord } from './dockerfile-text.ts'
 import { parseDockerfile } from './parse-dockerfile.ts'
-import type { Base, Instruction, Recipe } from './recipe.ts'
+import { type Base, type Instruction, type Recipe, shortened, UPLOAD } from './recipe.ts'
 
 /** A build from an image, a Dockerfile or steps, as a caller asked for it. */
 export interface RecipeRequest {
@@ -22,8 +23,19 @@ export interface Installed {
   readonly commands: readonly string[]
 }
 
-/** Makes the recipe of a request; `base` is the template to build on when it names neither image nor Dockerfile. */
+/**
+ * Makes the recipe of a request; `base` is the template to build on when it names neither image nor Dockerfile. Throws
+ * `invalid_argument`, also for a name that is none of an image.
+ */
 export function readRecipe(request: RecipeRequest, base: string | undefined, installed: Installed): Recipe {
+  const recipe = readStages(request, base, installed)
+  for (const { base } of recipe.stages)
+    if (base.type === 'image' && base.image !== 'scratch' && !UPLOAD.test(base.image))
+      parseImageSource(base.image)
+  return recipe
+}
+
+function readStages(request: RecipeRequest, base: string | undefined, installed: Installed): Recipe {
   const { image, dockerfile, buildArgs, target, steps = [] } = request
   const more = [...installing(installed), ...steps.map(readStep)]
   if (dockerfile === undefined) {
@@ -60,37 +72,31 @@ function installing({ packages, pip, commands }: Installed): Instruction[] {
 function readStep(step: TemplateStep): Instruction {
   if ('run' in step) return run(step.run)
   if ('env' in step)
-    return { type: 'env', shown: `ENV ${Object.keys(step.env).join(' ')}`, values: escaped(step.env) }
+    return { type: 'env', shown: `ENV ${Object.keys(step.env).join(' ')}`, values: asWords(step.env) }
   if ('workdir' in step)
-    return { type: 'workdir', shown: `WORKDIR ${step.workdir}`, path: asLiteral(step.workdir) }
-  if ('user' in step) return { type: 'user', shown: `USER ${step.user}`, user: asLiteral(step.user) }
+    return { type: 'workdir', shown: `WORKDIR ${step.workdir}`, path: asWord(step.workdir) }
+  if ('user' in step) return { type: 'user', shown: `USER ${step.user}`, user: asWord(step.user) }
   if ('shell' in step) return { type: 'shell', shown: `SHELL ${step.shell.join(' ')}`, args: step.shell }
   if ('fresh' in step) return { type: 'fresh', shown: 'without the cache' }
   return {
     type: 'copy',
     shown: `COPY ${[...step.copy, step.to].join(' ')}`,
-    sources: step.copy.map(asLiteral),
-    to: asLiteral(step.to),
+    sources: step.copy.map(asWord),
+    to: asWord(step.to),
     unpacks: false,
     ...(step.context !== undefined && { context: step.context }),
-    ...(step.chown !== undefined && { chown: step.chown }),
+    ...(step.chown !== undefined && { chown: asWord(step.chown) }),
     ...(step.chmod !== undefined && { chmod: step.chmod }),
   }
 }
 
 function run(script: string): Instruction {
-  const line = script.trim().split('\n')[0] ?? ''
-  const shown = `RUN ${line.length <= 110 ? line : `${line.slice(0, 109)}…`}`
-  return { type: 'run', shown, command: { script }, caches: [] }
+  return { type: 'run', shown: shortened(`RUN ${script.trim()}`), command: { script }, caches: [] }
 }
 
 /** Steps of the API have values, not Dockerfile text: a dollar is a dollar. */
-function asLiteral(text: string): string {
-  return text.replaceAll(/[\\$]/g, '\\$&')
-}
-
-function escaped(values: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, asLiteral(value)]))
+function asWords(values: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, asWord(value)]))
 }
 
 function quote(text: string): string {

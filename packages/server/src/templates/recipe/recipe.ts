@@ -20,9 +20,15 @@ export type Command = { readonly script: string } | { readonly args: readonly st
 
 export interface CacheMount {
   readonly id: string
+  /** Absolute, or below the working directory. */
   readonly target: string
+  /** Of the directory. Default: root, and mode 755. */
+  readonly uid?: number | undefined
+  readonly gid?: number | undefined
+  readonly mode?: number | undefined
 }
 
+/** Texts are words of a Dockerfile, whose variables are replaced when it is built; commands are for a shell. */
 export type Instruction = {
   /** As the log and errors show it. */
   readonly shown: string
@@ -53,6 +59,9 @@ export interface Copy {
   readonly unpacks: boolean
 }
 
+/** The name of an image that a client has sent. */
+export const UPLOAD = /^upload:(?<id>up-[2-9a-km-np-z]{16})$/
+
 /** How programs of an image run. */
 export interface RunSettings {
   readonly env: Readonly<Record<string, string>>
@@ -67,6 +76,14 @@ export const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/
 
 /** Of a base that says nothing about itself. */
 export const PLAIN_SETTINGS: RunSettings = { env: {}, cwd: '/', user: 'root', entrypoint: [], cmd: [] }
+
+const SHOWN_MAX_CHARACTERS = 120
+
+/** The first line of a step, as the log and errors show it. */
+export function shortened(step: string): string {
+  const line = step.split('\n')[0] ?? ''
+  return line.length <= SHOWN_MAX_CHARACTERS ? line : `${line.slice(0, SHOWN_MAX_CHARACTERS - 1)}…`
+}
 
 /** Of a template whose build said nothing about its programs. */
 export const TEMPLATE_SETTINGS: RunSettings = { ...PLAIN_SETTINGS, cwd: '/root' }

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { posix } from 'node:path'
 import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 import { runProcess, type StepOrigin, type StepParts, stepInSandbox } from '../run-step.ts'
-import type { Base, Command, Copy, Instruction, Recipe, RunSettings, Stage } from './recipe.ts'
-import { DEFAULT_PATH } from './recipe.ts'
-import { substitute } from './substitute.ts'
+import { expandWord } from './dockerfile-text.ts'
+import type { Base, CacheMount, Command, Copy, Instruction, Recipe, RunSettings, Stage } from './recipe.ts'
+import { DEFAULT_PATH, PLAIN_SETTINGS } from './recipe.ts'
 
 /** What a stage starts from. */
 export interface BaseFiles {
@@ -71,11 +71,7 @@ export async function runRecipe(parts: StepParts, recipe: Recipe, tools: RecipeT
   const progress = { done: 0, total }
   for (const [at, stage] of recipe.stages.entries()) {
     if (!needed.has(at)) {
-      finished.push({
-        origin: { template: '' },
-        key: '',
-        settings: { env: {}, cwd: '/', user: 'root', entrypoint: [], cmd: [] },
-      })
+      finished.push({ origin: { template: '' }, key: '', settings: PLAIN_SETTINGS })
       continue
     }
     const base = stage.base.type === 'stage' ? finished[stage.base.stage] : await tools.openBase(stage.base)
@@ -150,20 +146,21 @@ class StageRun {
         return this.#runCommand(instruction)
       case 'copy':
         return this.#copyFiles(instruction)
-      case 'env':
-        for (const [name, value] of Object.entries(instruction.values))
-          this.#set({ env: { ...this.#settings.env, [name]: this.#replace(value) } })
-        return
+      case 'env': {
+        // As docker: all values of one line see the variables from before it.
+        const values = Object.entries(instruction.values).map(([name, value]) => [name, this.#expand(value)])
+        return this.#set({ env: { ...this.#settings.env, ...Object.fromEntries(values) } })
+      }
       case 'arg':
-        if (instruction.value !== undefined) this.#args[instruction.name] = this.#replace(instruction.value)
+        if (instruction.value !== undefined) this.#args[instruction.name] = this.#expand(instruction.value)
         return
       case 'workdir': {
-        const cwd = posix.resolve(this.#settings.cwd, this.#replace(instruction.path))
+        const cwd = posix.resolve(this.#settings.cwd, this.#expand(instruction.path))
         this.#directories.push(cwd)
         return this.#set({ cwd })
       }
       case 'user':
-        return this.#set({ user: this.#replace(instruction.user) })
+        return this.#set({ user: this.#expand(instruction.user) })
       case 'entrypoint':
         // As docker: a new entrypoint makes the command of the base meaningless.
         return this.#set({ entrypoint: this.#argsOf(instruction.command), cmd: [] })
@@ -184,16 +181,21 @@ class StageRun {
     this.#settings = { ...this.#settings, ...changed }
   }
 
-  #replace(text: string): string {
-    return substitute(text, { ...this.#args, ...this.#settings.env })
+  #expand(word: string): string {
+    return expandWord(word, { ...this.#args, ...this.#settings.env })
   }
 
   #argsOf(command: Command): readonly string[] {
     return 'args' in command ? command.args : [...this.#shell, command.script]
   }
 
-  async #runCommand({ shown, command, caches }: Instruction & { type: 'run' }): Promise<void> {
+  async #runCommand({ shown, command, ...given }: Instruction & { type: 'run' }): Promise<void> {
     const { env, cwd, user } = this.#settings
+    const caches = given.caches.map((cache) => ({
+      ...cache,
+      id: this.#expand(cache.id),
+      target: posix.resolve(cwd, this.#expand(cache.target)),
+    }))
     const args = this.#argsOf(command)
     const variables = { PATH: DEFAULT_PATH, ...this.#args, ...env }
     const volumes = await Promise.all(
@@ -204,20 +206,27 @@ class StageRun {
       })),
     )
     const key = ['run', args, variables, cwd, user, caches]
-    await this.#step({ shown, key, volumes }, (inside) =>
-      runProcess(this.#stage.parts, inside, { title: shown, args, env: variables, cwd, user }),
-    )
+    const { parts } = this.#stage
+    await this.#step({ shown, key, volumes }, async (inside) => {
+      for (const cache of caches) await ownCache(parts, inside, cache)
+      await runProcess(parts, inside, { title: shown, args, env: variables, cwd, user })
+    })
   }
 
   async #copyFiles({ shown, type: _type, ...given }: Instruction & { type: 'copy' }): Promise<void> {
     const { cwd, user } = this.#settings
     const copy: Copy = {
       ...given,
-      sources: given.sources.map((source) => this.#replace(source)),
-      to: this.#replace(given.to),
-      ...(given.chown !== undefined && { chown: this.#replace(given.chown) }),
+      sources: given.sources.map((source) => this.#expand(source)),
+      to: this.#expand(given.to),
+      ...(given.chown !== undefined && { chown: this.#expand(given.chown) }),
+      ...(given.chmod !== undefined && { chmod: this.#expand(given.chmod) }),
     }
-    const source = await this.#openSource(copy)
+    if (copy.chmod !== undefined && !OCTAL.test(copy.chmod))
+      throw new DormouseError('invalid_argument', `${shown}: --chmod must be an octal mode like 755.`)
+    const source = await this.#openSource(copy).catch((error: unknown) => {
+      throw new StepFailed(shown, this.#before(), error)
+    })
     const key = [
       'copy',
       source.key,
@@ -231,6 +240,10 @@ class StageRun {
     await this.#step({ shown, key }, (inside) =>
       source.copyInto(this.#stage.parts, { inside, copy, cwd, user }),
     )
+  }
+
+  #before(): BuiltFiles {
+    return { origin: this.#origin, settings: this.#settings }
   }
 
   async #openSource(copy: Copy): Promise<CopySource> {
@@ -256,7 +269,7 @@ class StageRun {
     const began = performance.now()
     let files = this.#isFresh ? undefined : tools.cache.find(next)
     if (files === undefined) {
-      const before = { origin: this.#origin, settings: this.#settings }
+      const before = this.#before()
       files = await stepInSandbox(parts, { ...this.#origin, volumes }, async (inside) => {
         for (const path of directories) await makeDirectory(parts, inside, path)
         await work(inside)
@@ -272,10 +285,32 @@ class StageRun {
   }
 }
 
-const MAKE_DIRECTORY = 'import os, sys; os.makedirs(sys.argv[1], exist_ok=True)'
+const OCTAL = /^[0-7]{3,4}$/
 export const RUNTIME_PYTHON = '/.dormouse/runtime/bin/python3'
+const MAKE_DIRECTORY = 'import os, sys; os.makedirs(sys.argv[1], exist_ok=True)'
+const OWN_CACHE = `import os, sys
+path, uid, gid, mode = sys.argv[1], *map(int, sys.argv[2:])
+os.chown(path, uid, gid)
+os.chmod(path, mode)`
 
 async function makeDirectory(parts: StepParts, inside: InSandbox, path: string): Promise<void> {
-  const args = [RUNTIME_PYTHON, '-I', '-B', '-c', MAKE_DIRECTORY, path]
-  await runProcess(parts, inside, { title: `making ${path}`, args, env: {}, cwd: '/', user: 'root' })
+  await runPython(parts, inside, `making ${path}`, [MAKE_DIRECTORY, path])
+}
+
+/** Gives the directory of a cache mount the owner and mode that the mount names. */
+async function ownCache(parts: StepParts, inside: InSandbox, cache: CacheMount): Promise<void> {
+  const { target, uid, gid, mode } = cache
+  if ((uid ?? gid ?? mode) === undefined) return
+  const numbers = [uid ?? 0, gid ?? 0, mode ?? 0o755].map(String)
+  await runPython(parts, inside, `preparing the cache ${target}`, [OWN_CACHE, target, ...numbers])
+}
+
+async function runPython(
+  parts: StepParts,
+  inside: InSandbox,
+  title: string,
+  program: readonly string[],
+): Promise<void> {
+  const args = [RUNTIME_PYTHON, '-I', '-B', '-c', ...program]
+  await runProcess(parts, inside, { title, args, env: {}, cwd: '/', user: 'root' })
 }

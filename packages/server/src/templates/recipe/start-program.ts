@@ -15,6 +15,8 @@ export interface StartProgram {
   readonly args: readonly string[]
   readonly settings: RunSettings
   readonly ready: TemplateReady | undefined
+  /** What must succeed, too, once the program gives that sign. */
+  readonly next?: ((signal: AbortSignal) => Promise<void>) | undefined
   /** How many times as long as usual it may take. */
   readonly patience?: number
 }
@@ -26,19 +28,29 @@ export interface StartProgram {
 export async function startProgram(
   { log, signal }: Pick<StepParts, 'log' | 'signal'>,
   { guest }: Pick<Burrow, 'guest'>,
-  { args, settings, ready, patience = 1 }: StartProgram,
+  { args, settings, ready, next, patience = 1 }: StartProgram,
 ): Promise<string> {
   const { cwd, user } = settings
   const env = { PATH: DEFAULT_PATH, ...settings.env }
   log.say(`==> starting ${args.join(' ').slice(0, 200)}`)
   const began = performance.now()
   const process = await guest.processes.start({ args, env, cwd, user })
-  const output = new AbortController()
-  const events = guest.processes.events(process, { signal: AbortSignal.any([signal, output.signal]) })
+  const over = new AbortController()
+  const whileWaiting = AbortSignal.any([signal, over.signal])
+  const events = guest.processes.events(process, { signal: whileWaiting })
   const watch = new ProgramWatch(events, (text) => log.write(text))
-  const aliveMs = ALIVE_MS * patience
   const sign = ready ?? healthOf(settings)
-  const isReady = waitUntilReady({ guest, env, cwd, user, watch, ready: sign, aliveMs, signal })
+  const waiting = {
+    guest,
+    env,
+    cwd,
+    user,
+    watch,
+    ready: sign,
+    aliveMs: ALIVE_MS * patience,
+    signal: whileWaiting,
+  }
+  const isReady = waitUntilReady(waiting).then(() => next?.(whileWaiting))
   const timeoutMs = (ready?.timeoutMs ?? READY_TIMEOUT_MS) * patience
   try {
     await withTimeout(
@@ -51,7 +63,7 @@ export async function startProgram(
         ),
     )
   } finally {
-    output.abort()
+    over.abort()
   }
   log.say(`    ready after ${((performance.now() - began) / 1000).toFixed(1)} s`)
   return process

@@ -11,6 +11,8 @@ export interface TarEntry {
   readonly isDirectory: boolean
   /** Says all that a copy of it depends on: content, mode, target of a link. Not its time. */
   readonly digest: string
+  /** What a symbolic link points to. */
+  readonly link?: string
 }
 
 const BLOCK = 512
@@ -54,7 +56,8 @@ async function readEntries(reader: Pieces): Promise<TarEntry[]> {
     hash.update(JSON.stringify([type === '\0' ? '0' : type, readNumber(header, 100, 8) & 0o7777, link]))
     await reader.skip(size, hash)
     await reader.skip(padded(size) - size)
-    entries.push({ path: pathOf(header, extended), isDirectory: type === '5', digest: hash.digest('hex') })
+    const entry = { path: pathOf(header, extended), isDirectory: type === '5', digest: hash.digest('hex') }
+    entries.push(type === '2' ? { ...entry, link } : entry)
     if (entries.length > ENTRIES_MAX)
       throw new DormouseError('invalid_argument', `The context has more than ${ENTRIES_MAX} files.`)
     extended = {}

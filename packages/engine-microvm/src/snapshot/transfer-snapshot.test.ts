@@ -1,0 +1,162 @@
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { newSandboxId, newSnapshotId, type SnapshotId } from '@dormouse/contracts'
+import type { ArrivingPart, PortablePart, PortableSnapshot } from '@dormouse/engine'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { MicrovmLayout, savedPaths } from '../host/microvm-layout.ts'
+import { MicrovmHost, type MicrovmHostParts } from '../microvm-host.ts'
+import { KERNEL_PIN } from '../template/guest-kernel.ts'
+import { ArrivedFiles } from './arrived-files.ts'
+import { MicrovmSnapshotStore } from './snapshot-store.ts'
+import { machineTransfer } from './transfer-snapshot.ts'
+
+const BUILD = 'python-build'
+const ROOT = 'root-python.ext4'
+const TOOLS = 'tools-1.ext4'
+const MACHINE = {
+  accelerator: 'tcg',
+  qemuVersion: '7.2.0',
+  kernel: KERNEL_PIN.release,
+  memoryBytes: 4096,
+  cpus: 1,
+}
+
+let directory: string
+let from: ReturnType<typeof openHost>
+let to: ReturnType<typeof openHost>
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'dormouse-machines-'))
+  from = openHost('from')
+  to = openHost('to')
+})
+afterEach(() => rmSync(directory, { recursive: true }))
+
+/** A host with a root disk and tools that it has built itself. */
+function openHost(name: string) {
+  const layout = new MicrovmLayout(join(directory, name), join(directory, name))
+  for (const path of [layout.snapshotsDir, layout.arrivedDir, layout.disksDir])
+    mkdirSync(path, { recursive: true })
+  write(join(layout.disksDir, ROOT), `root built by ${name}`)
+  write(join(layout.disksDir, TOOLS), `tools built by ${name}`)
+  const qemu = { version: MACHINE.qemuVersion, accelerator: 'tcg' }
+  const host = new MicrovmHost({ layout, qemu, tscKhz: 2_000_000 } as unknown as MicrovmHostParts)
+  const store = new MicrovmSnapshotStore(host)
+  const transfer = machineTransfer({ host, store, arrived: new ArrivedFiles(layout.arrivedDir) })
+  return { layout, transfer, store }
+}
+
+function write(path: string, content: string): void {
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, content)
+}
+
+/** One of a booted template, whose disk and memory are with the template. */
+function makeSnapshot(own: string): SnapshotId {
+  const id = newSnapshotId()
+  const paths = from.layout.snapshot(id)
+  const build = from.layout.template(BUILD)
+  write(join(build.disks, 'booted.qcow2'), 'disk of the boot')
+  write(join(build.memory, 'booted.memory'), 'memory of the boot')
+  write(join(paths.disks, `${own}.qcow2`), `disk of ${own}`)
+  write(join(paths.memory, `${own}.memory`), `memory of ${own}`)
+  write(paths.state, `state of ${own}`)
+  write(paths.map, 'map')
+  const disks = [ROOT, 'booted.qcow2', `${own}.qcow2`]
+  const base = {
+    ...{
+      machine: MACHINE,
+      template: 'python',
+      templateHash: 'h',
+      rootDisk: ROOT,
+      toolsDisk: TOOLS,
+      build: BUILD,
+    },
+    ...{ disks, memory: ['booted.memory', `${own}.memory`] },
+  }
+  const common = { formatVersion: 1, id, sandboxId: newSandboxId(), kind: 'full', limits: {}, sums: {} }
+  const manifest = { ...common, createdAt: '2026-11-01T00:00:00Z', base, bytes: { images: 0, memory: 0 } }
+  write(paths.manifest, JSON.stringify(manifest))
+  return id
+}
+
+async function inTransit(part: PortablePart): Promise<ArrivingPart> {
+  if (part.kind !== 'file') throw new Error('a machine has only files')
+  const { key, sizeBytes } = part
+  const { extents, content } = await part.read()
+  const bytes = Buffer.concat(await content.toArray())
+  return { kind: 'file', key, file: { sizeBytes, extents, chunkBytes: 4096, load: async () => bytes } }
+}
+
+const send = (id: SnapshotId): Promise<ArrivingPart[]> =>
+  from.transfer.export(id, ({ parts }: PortableSnapshot) => Promise.all(parts.map(inTransit)))
+const filesOf = (dir: string) =>
+  Object.fromEntries(
+    (readdirSync(dir, { recursive: true }) as string[])
+      .filter((name) => statSync(join(dir, name)).isFile() && name !== 'manifest.json')
+      .map((name) => [name, readFileSync(join(dir, name), 'utf8')]),
+  )
+
+it('a snapshot arrives with the disks that its own host has built, and shares them with the next one', async () => {
+  const [first, second] = [makeSnapshot('first'), makeSnapshot('second')]
+  for (const id of [first, second]) await to.transfer.import(id, await send(id), 'test')
+  const { dir } = to.layout.snapshot(first)
+  expect(filesOf(dir)).toEqual({
+    state: 'state of first',
+    'memory.map': 'map',
+    [`disks/${ROOT}`]: 'root built by from',
+    [`disks/${TOOLS}`]: 'tools built by from',
+    'disks/booted.qcow2': 'disk of the boot',
+    'disks/first.qcow2': 'disk of first',
+    'memory/booted.memory': 'memory of the boot',
+    'memory/first.memory': 'memory of first',
+  })
+  expect(await to.store.get(first)).toMatchObject({ id: first })
+  const links = (name: string) => statSync(join(dir, name)).nlink
+  expect([links(`disks/${ROOT}`), links('disks/first.qcow2')]).toEqual([3, 2])
+  // On its way back nothing is fetched that its host has with the template.
+  const back = await to.transfer.export(first, ({ parts }) => Promise.all(parts.map(inTransit)))
+  await from.store.delete(first)
+  await from.transfer.import(first, back, 'test')
+  const names = Object.keys(filesOf(from.layout.snapshot(first).dir))
+  expect(names).not.toContain(`disks/${ROOT}`)
+  expect(names).toContain('disks/first.qcow2')
+})
+
+it.each([
+  ['a part is missing', (parts: ArrivingPart[]) => parts.filter(({ key }) => !key.includes('first.memory'))],
+  [
+    'it is another snapshot',
+    (parts: ArrivingPart[]) =>
+      parts.map((part) => ({
+        ...part,
+        key: part.key.replace(/^machine\/[^/]+(?=\/(?:manifest|state))/, 'machine/other'),
+      })),
+  ],
+])('nothing is left of an arrival when %s', async (_, change) => {
+  const id = makeSnapshot('first')
+  await expect(to.transfer.import(id, change(await send(id)), 'test')).rejects.toMatchObject({
+    code: 'snapshot_unusable',
+  })
+  expect([readdirSync(to.layout.snapshotsDir), readdirSync(to.layout.arrivedDir)]).toEqual([[], []])
+})
+
+it('a snapshot that is deleted while it is sent is sent as it was', async () => {
+  const id = makeSnapshot('first')
+  const parts = await from.transfer.export(id, async ({ parts: all }) => {
+    await from.store.delete(id)
+    return Promise.all(all.map(inTransit))
+  })
+  await to.transfer.import(id, parts, 'test')
+  expect(existsSync(savedPaths(to.layout.snapshot(id).dir).state)).toBe(true)
+  expect(readdirSync(from.layout.snapshotsDir)).toEqual([])
+})

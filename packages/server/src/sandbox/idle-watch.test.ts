@@ -1,0 +1,80 @@
+import { newSandboxId } from '@dormouse/contracts'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { FakeClock, serverClock } from '../clock/testing/fake-clock.ts'
+import type { DiskWatch } from './disk-watch.ts'
+import { FrozenMemory } from './frozen-memory.ts'
+import { IdleWatch } from './idle-watch.ts'
+import type { Sandbox } from './sandbox.ts'
+import { Sandboxes } from './sandboxes.ts'
+
+const NOON = Date.UTC(2026, 0, 2, 12)
+
+beforeEach(() => {
+  vi.useFakeTimers()
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+function start() {
+  const host = new FakeClock(NOON)
+  const clock = serverClock(host, undefined)
+  const sandboxes = new Sandboxes()
+  let rounds = 0
+  const watch = new IdleWatch({
+    sandboxes,
+    disk: { round: async () => {} } as DiskWatch,
+    frozenMemory: new FrozenMemory(1),
+    freeMemoryBytes: async () => {
+      rounds += 1
+      return 1
+    },
+    lowMemoryBytes: 0,
+    isEnding: () => false,
+    clock,
+    log: console as never,
+  })
+  const id = newSandboxId()
+  const sandbox = {
+    ...{ id, ageMs: 0, stateMs: 0, work: { idleMs: 0 }, deps: { clock }, checkpoints: {} },
+    ...{ pendingWrites: { isEmpty: true }, lock: { isWriting: true } },
+    row: { id, state: 'standby', tier: 'stored' },
+  } as unknown as Sandbox & { row: { state: string; wakesAt?: number } }
+  const pass = async (ms: number) => {
+    host.pass(ms)
+    const before = rounds
+    await vi.advanceTimersByTimeAsync(ms)
+    return rounds - before
+  }
+  return { watch, sandboxes, sandbox, pass }
+}
+
+test('it looks twice a second while a sandbox is awake, and rests while all sleep', async () => {
+  const { watch, sandboxes, sandbox, pass } = start()
+  Object.assign(sandbox.row, { state: 'suspending' })
+  sandboxes.add(sandbox)
+  expect(await pass(4_000)).toBe(8)
+  Object.assign(sandbox.row, { state: 'standby' })
+  sandboxes.changed(sandbox)
+  await pass(1_000)
+  expect(await pass(4_000)).toBe(2)
+  watch[Symbol.dispose]()
+  expect(await pass(4_000)).toBe(0)
+})
+
+test('a change ends its rest, and so does what is due', async () => {
+  const { watch, sandboxes, sandbox, pass } = start()
+  await pass(3_000)
+  sandboxes.add(sandbox)
+  expect(await pass(500)).toBe(1)
+  Object.assign(sandbox.row, { wakesAt: NOON + 60_000 })
+  sandboxes.changed(sandbox)
+  expect(await pass(500)).toBe(1)
+  await pass(55_000)
+  Object.assign(sandbox.row, { wakesAt: NOON + 60_000 })
+  sandboxes.changed(sandbox)
+  expect(await pass(500)).toBe(1)
+  // Due in half a second.
+  expect(await pass(500)).toBe(1)
+  watch[Symbol.dispose]()
+})
