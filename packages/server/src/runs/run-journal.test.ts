@@ -71,6 +71,17 @@ test('events of a run that is gone keep no other from being written', () => {
   expect(journal.get(sandboxId, kept.runId)).toMatchObject({ state: 'finished' })
 })
 
+test('what waits for a run whose id another one has meanwhile is left out with its events', () => {
+  const mine = add()
+  const exit = entryOf({ seq: 0, type: 'exit', exitCode: 3, durationMs: 0 })
+  journal.append({ run: mine.id, entries: [exit], now: 2, isLost: false })
+  // As an older version does, which does not know the log.
+  db.exec(`INSERT INTO runs (id, sandbox_id, run_id, context, language, state, started_at)
+    VALUES (${mine.id}, '${sandboxId}', 'run-other', 'default', 'python', 'running', 1)`)
+  expect(journal.get(sandboxId, 'run-other')).toMatchObject({ state: 'running', exitCode: undefined })
+  expect(journal.get(sandboxId, mine.runId)).toBeUndefined()
+})
+
 test('runs that have begun or ended are not queued, and have no request', () => {
   const [begun, lost] = [add({ request }), add({ request })]
   journal.dropRequest(begun.id)

@@ -146,18 +146,21 @@ export class RunJournal implements Disposable {
 
   #apply(changes: readonly Change[], last: number): void {
     this.#db.transaction(() => {
-      for (const change of changes) this.#applyIfPossible(change)
+      const refused = new Set<unknown>()
+      for (const change of changes) this.#applyIfPossible(change, refused)
       this.#db.prepare<[number]>('UPDATE applied SET change = ?').run(last)
     })
     this.#waiting.clear()
   }
 
-  /** Leaves out what contradicts the database: those who wrote it cannot hear of it, and the others must not wait. */
-  #applyIfPossible(change: Change): void {
+  /** Leaves out what contradicts the database: an older version, which knows no log, may have used an id meanwhile. */
+  #applyIfPossible(change: Change, refused: Set<unknown>): void {
+    if ('run' in change && refused.has(change.run)) return
     try {
       this.#db.transaction(() => this.#applyOne(change))
     } catch (error) {
       if (!isConstraintViolation(error)) throw error
+      if ('row' in change) refused.add(change.row[0])
     }
   }
 
