@@ -6,8 +6,8 @@ export interface ChunkWork {
   /** The digest that names a chunk. */
   name(key: ClusterKey, chunk: Uint8Array): string
   /**
-   * Compresses and encrypts a chunk of this digest into `out`, which is longer by `SEALED_MORE_BYTES`. Returns the part of
-   * it that is used.
+   * Compresses and encrypts a chunk of this digest into `out`, which is longer by `SEALED_MORE_BYTES`. Returns the part
+   * of it that is used.
    */
   seal(
     key: ClusterKey,

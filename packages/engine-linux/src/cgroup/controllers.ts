@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { BurrowLimits } from '@dormouse/contracts'
 
 /** Writes to a file that exists. */
-export type Write = (path: string, text: string, options?: { flag: 'r+' }) => Promise<void>
+type Write = (path: string, text: string, options?: { flag: 'r+' }) => Promise<void>
 
 /**
  * Without the thread pool: see `readText`. Only for a burrow with hardly any memory: the kernel may free memory first

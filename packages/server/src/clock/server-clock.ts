@@ -70,7 +70,7 @@ export class ServerClock implements Pick<Clock, 'wallMs' | 'monotonicMs'> {
     return before + (this.monotonicMs() - this.#startedAtMs)
   }
 
-  /** Checks for jumps and suspensions. Call it about every second. */
+  /** Checks for jumps and suspensions. Call it every second or two. */
   look(): void {
     const suspendedMs = this.#clock.bootMs() - this.#clock.monotonicMs() - this.#bootAheadMs
     if (suspendedMs - this.#suspendedMs >= SUSPENDED_MIN_MS) this.#suspendedMs = suspendedMs

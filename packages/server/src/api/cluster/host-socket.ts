@@ -73,7 +73,7 @@ export class HostSockets {
 }
 
 /** A connection to another host that carries one request after the other. */
-export class HostSocket implements AnswerSink {
+class HostSocket implements AnswerSink {
   idleSinceMs = 0
   readonly #socket: Socket
   readonly #keep: (socket: HostSocket) => void
