@@ -100,13 +100,21 @@ export class TakeOver {
     // What is newer than the replica is on the disk of its host, and comes back with it.
     if (state === 'standby' && head !== replica.snapshotId)
       throw notReplicated(from, 'its newest snapshot is not in the depot')
-    const alive = hosts.all().filter(({ id }) => (isOnlyHere ? id === hostId : hosts.stateOf(id) === 'alive'))
-    const { chosen, candidates } = chooseHost(alive, {
-      memoryBytes: (row as SandboxRow).limits.memoryBytes,
-      preferred: hostId,
-      isNear: ({ holds }) => holds?.includes(located.id) === true,
-      problemOf: (host) => transfer.problemOf(replica.needs, host),
-    })
+    const choose = (isOnlySelf: boolean) => {
+      const among = hosts
+        .all()
+        .filter(({ id }) => (isOnlySelf ? id === hostId : hosts.stateOf(id) === 'alive'))
+      return chooseHost(among, {
+        memoryBytes: (row as SandboxRow).limits.memoryBytes,
+        preferred: hostId,
+        isNear: ({ holds }) => holds?.includes(located.id) === true,
+        problemOf: (host) => transfer.problemOf(replica.needs, host),
+      })
+    }
+    // What was given to this host stays here if it can: the host that gave it is nearest for long.
+    const here = choose(true)
+    const isEnough = isOnlyHere || (from === hostId && here.chosen !== undefined)
+    const { chosen, candidates } = isEnough ? here : choose(false)
     if (chosen !== undefined) return chosen.id === hostId ? undefined : chosen
     const reasons = candidates.map(({ record, problem }) => `${record.id}: ${problem}`)
     const away = hosts.all().filter(({ id }) => hosts.stateOf(id) !== 'alive')
