@@ -5,7 +5,7 @@ const AGE_MS = 3_600_000
 
 /** Keeps the pages of all snapshots as they are, however long a benchmark takes. */
 export function foldNone(engine) {
-  engine.transfer.limitForms(() => false)
+  engine.transferOf('process').limitForms(() => false)
 }
 
 /** Folds the pages of this snapshot, as if it had been taken long ago, and of no other. */
@@ -14,7 +14,7 @@ export async function foldSnapshot({ engine, layout }, id) {
   const manifest = JSON.parse(await readFile(path, 'utf8'))
   const createdAt = new Date(Date.now() - AGE_MS).toISOString()
   await writeFile(path, JSON.stringify({ ...manifest, createdAt }))
-  engine.transfer.limitForms(() => true)
+  engine.transferOf('process').limitForms(() => true)
   await engine.upkeep()
   foldNone(engine)
   const { folded } = JSON.parse(await readFile(path, 'utf8'))
