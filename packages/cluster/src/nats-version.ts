@@ -2,8 +2,8 @@
 const CHECKS_PROPOSED = [2, 9, 21]
 
 /**
- * Why these NATS servers should be replaced by newer ones; undefined when they need not. A lone server has nobody to agree
- * with.
+ * Why these NATS servers should be replaced by newer ones; undefined when they need not. A single server agrees with
+ * no other.
  */
 export function adviseOnNats(version: string, replicas: number): string | undefined {
   if (replicas < 2 || !isBefore(version, CHECKS_PROPOSED)) return undefined

@@ -194,8 +194,8 @@ int main(int argc, char **argv)
     order.mounts = mount_outer(&config, &stage, ids.base);
     hand_over(socket, &order);
     /*
-     * Until PID 1 has left its copy of the stage: whoever leaves a mount namespace last waits for the kernel to remove
-     * it.
+     * Until PID 1 has left its copy of the stage: the last process that leaves a mount namespace waits until the
+     * kernel has removed it.
      */
     char end;
     while (read(socket, &end, 1) == -1 && errno == EINTR)

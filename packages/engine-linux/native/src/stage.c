@@ -16,8 +16,8 @@
 /* Any directory that every host has: what is made there is the root afterwards. */
 #define ANY_DIRECTORY "/sys"
 /*
- * A file system of its own, with all that leaves the stage again: whoever detaches a mount waits for the kernel, but
- * for all below it together only once.
+ * A file system of its own, with all that leaves the stage again. A process that detaches a mount waits for the
+ * kernel once, however many mounts are below it.
  */
 #define WORKSHOP "workshop"
 

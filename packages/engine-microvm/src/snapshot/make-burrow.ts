@@ -249,7 +249,7 @@ async function introduce(
   const user = introduction.user ?? (isBoot ? image?.user : undefined)
   const env = isBoot && image !== undefined ? { ...image.env, ...introduction.env } : introduction.env
   const { link: guest } = burrow
-  // Machines that an earlier version booted do not know this: then their programs run, with nobody to reach.
+  // Machines that an earlier version booted do not know this. Their programs run, but reach no network.
   if (isForFiles === true) await guest.control('hold').catch(() => {})
   if (limits.memoryBytes < hadLimits.memoryBytes) await burrow.requireRoom(limits)
   await Promise.all([
