@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { countTests } from './count-tests.mjs'
 import { failedFiles } from './failed-files.mjs'
+import { filesOf } from './unhandled-reporter.mjs'
 
 let files = 0
 const file = (status: string, ...tests: string[]) => ({
@@ -42,4 +43,12 @@ it('failedFiles names the files that failed, unless they are many', () => {
   expect(failedFiles(report(2), '/root')).toEqual(['a/0.test.ts', 'a/1.test.ts'])
   expect(failedFiles(report(13), '/root')).toEqual([])
   expect(failedFiles('', '/root')).toEqual([])
+  expect(failedFiles(report(1), '/root', '/root/b.test.ts\n')).toEqual(['a/0.test.ts', 'b.test.ts'])
+  expect(failedFiles(report(1), '/root', '\n')).toEqual([])
+})
+
+it('filesOf names each file that left an error unhandled once', () => {
+  expect(
+    filesOf([{ VITEST_TEST_PATH: '/root/b.test.ts' }, { VITEST_TEST_PATH: '/root/b.test.ts' }, {}]),
+  ).toEqual(['/root/b.test.ts', ''])
 })

@@ -1,5 +1,5 @@
-// Prints the files of a vitest JSON report in which something failed, if they are few: a change that breaks many is
-// broken, and running them again proves nothing.
+// Prints the files of a vitest JSON report in which something failed, and those that left an error unhandled, if they
+// are few: a change that breaks many is broken, and running them again proves nothing.
 import { existsSync, readFileSync } from 'node:fs'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -9,16 +9,22 @@ const MOST_FILES = 12
 /**
  * @param {string} text
  * @param {string} root
+ * @param {string} unhandled what `unhandled-reporter.mjs` wrote
  */
-export function failedFiles(text, root) {
+export function failedFiles(text, root, unhandled = '') {
   /** @type {{ name: string, status: string }[]} */
   const files = text.trim() === '' ? [] : JSON.parse(text).testResults
-  const failed = files.filter(({ status }) => status === 'failed').map(({ name }) => relative(root, name))
-  return failed.length > MOST_FILES ? [] : failed
+  const others = unhandled.split('\n').slice(0, -1)
+  // Without its file, an error cannot be tried again.
+  if (others.includes('')) return []
+  const failed = files.filter(({ status }) => status === 'failed').map(({ name }) => name)
+  const all = [...new Set([...failed, ...others])].map((name) => relative(root, name))
+  return all.length > MOST_FILES ? [] : all
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const [, , report = ''] = process.argv
-  const text = existsSync(report) ? readFileSync(report, 'utf8') : ''
-  console.log(failedFiles(text, process.cwd()).join(' '))
+  const [report = '', unhandled = ''] = process.argv
+    .slice(2)
+    .map((path) => (existsSync(path) ? readFileSync(path, 'utf8') : ''))
+  console.log(failedFiles(report, process.cwd(), unhandled).join(' '))
 }
