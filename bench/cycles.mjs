@@ -7,7 +7,7 @@ import { atWorkbench, readOptions, timed } from './workbench.mjs'
 
 /** As many as of a sandbox that falls asleep every five minutes. */
 const SLEEPS_OF_A_DAY = 288
-const options = readOptions({ count: { type: 'string' }, 'asleep-ms': { type: 'string', default: '1000' } })
+const options = readOptions({ count: { type: 'string' }, 'asleep-ms': { type: 'string', default: '1100' } })
 const count = Number(options.count ?? (options.quick ? 20 : SLEEPS_OF_A_DAY))
 /** The default is long enough for the engine to begin upkeep, which it does only for sandboxes that stay asleep. */
 const asleepMs = Number(options['asleep-ms'])

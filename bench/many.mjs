@@ -1,5 +1,6 @@
 // Measures a server with many sleeping sandboxes: memory, disk, idle CPU, lists, a restart after kill -9, and wakes.
-// `--state DIR` keeps the sandboxes, so that ten thousand can be made in several runs (`--make`) and measured in one.
+// `--state DIR` keeps the sandboxes, so that ten thousand can be made in several runs (`--make`) and measured in one;
+// `--remove` removes them afterwards.
 import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -17,6 +18,7 @@ const options = readOptions({
   only: { type: 'string', default: 'stored,frozen' },
   state: { type: 'string' },
   make: { type: 'boolean', default: false },
+  remove: { type: 'boolean', default: false },
 })
 const parts = options.only.split(',')
 const COUNT = Number(options.count ?? (options.quick ? 20 : 1000))

@@ -9,9 +9,9 @@ import { startServer } from './start-server.mjs'
 
 /**
  * Runs `work` with a server in a separate process on a separate state directory, and removes both afterwards, also
- * after a failure or an interruption. The directory of `state` stays.
+ * after a failure or an interruption. The directory of `state` stays, unless `remove` is set.
  */
-export async function atServer({ data, state }, work, config) {
+export async function atServer({ data, state, remove }, work, config) {
   const stateDir = state ?? (await mkdtemp(join(data, 'bench-')))
   await mkdir(stateDir, { recursive: true, mode: 0o711 })
   const layout = new Layout(stateDir, data)
@@ -41,7 +41,7 @@ export async function atServer({ data, state }, work, config) {
         client.close()
         await end(server)
       }
-      if (state === undefined) await removeState({ dataDir: data, stateDir, layout })
+      if (state === undefined || remove) await removeState({ dataDir: data, stateDir, layout })
     },
   )
 }

@@ -5,10 +5,9 @@ import { describeGoals } from '../../bench/goals.mjs'
 const results = new URL('../../bench/results/', import.meta.url)
 const page = readFileSync(new URL('../../docs/benchmarks.md', import.meta.url), 'utf8')
 const written = new Map(
-  [...page.matchAll(/<!-- (?<name>[a-z-]+) -->\n(?<text>[^]*?)\n?<!-- \/\k<name> -->/g)].map(({ groups }) => [
-    groups?.['name'],
-    groups?.['text'],
-  ]),
+  [...page.matchAll(/<!-- (?<name>[a-z-]+) -->\n(?<text>[\s\S]*?)\n?<!-- \/\k<name> -->/g)].map(
+    ({ groups }) => [groups?.['name'], groups?.['text']],
+  ),
 )
 const measured = readdirSync(results).map((file) => ({
   file,
