@@ -23,7 +23,9 @@ const options = readOptions({
 const parts = options.only.split(',')
 const COUNT = Number(options.count ?? (options.quick ? 20 : 1000))
 const FROZEN = Number(options.frozen ?? (options.quick ? 10 : 1000))
-const times = options.quick ? { wakes: 5, idleSeconds: 3 } : { wakes: 40, idleSeconds: 60 }
+const times = options.quick
+  ? { wakes: 5, wakesWithFew: 5, idleSeconds: 3 }
+  : { wakes: 40, wakesWithFew: 20, idleSeconds: 60 }
 const FEW = 10
 
 if (options.make) await atServer(options, makeMore)
@@ -46,9 +48,9 @@ async function reportStored() {
 async function measureWithFew({ client, stateDir }) {
   const few = await makeSleeping(client, { count: FEW, tier: 'stored' })
   const samples = []
-  while (samples.length < times.wakes) {
+  while (samples.length < times.wakesWithFew) {
     await untilFolded(stateDir)
-    const missing = Math.min(FEW, times.wakes - samples.length)
+    const missing = Math.min(FEW, times.wakesWithFew - samples.length)
     samples.push(...(await measureWakes(client, few, { tier: 'stored', times: missing })))
   }
   return summarize(samples)

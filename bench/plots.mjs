@@ -7,6 +7,8 @@ import { readResult } from './results.mjs'
 
 /** Sleeps whose median is one point of a line. */
 const WINDOW = 10
+/** Of a sandbox that falls asleep every five minutes. */
+const SLEEPS_OF_A_DAY = 288
 
 /** Each returns what to draw, or undefined while the measurements do not exist. */
 const PLOTS = {
@@ -82,10 +84,7 @@ async function latencyOverSleeps() {
   }
   const { length } = cycles.samples.resume
   return {
-    title:
-      length === 288
-        ? `${length} sleeps of one sandbox, as many as one every five minutes in a day`
-        : `${length} sleeps of one sandbox`,
+    title: `${length} sleeps of one sandbox${length === SLEEPS_OF_A_DAY ? ', as many as one every five minutes in a day' : ''}`,
     xLabel: `sleep; each line is the median of ${WINDOW}`,
     yLabel: 'ms',
     xTicks: [0, 1, 2, 3, 4, 5].map((fifth) => Math.round((fifth * length) / 5)),
