@@ -14,7 +14,7 @@ const GOAL = { atMost: 80 }
 /** How many of the calls overtake a standby that was asked for. */
 const ASKED = Math.ceil(TIMES / 3)
 const ASKED_WINDOW_MS = 800
-/** Random bytes again and again, but a new array each time, so that all of it has to be saved as if for the first time. */
+/** Random bytes, again and again. A new array each time, so that all of it has to be saved as if for the first time. */
 const FILL = `import numpy; heap = numpy.tile(numpy.random.default_rng().integers(1, 255, 1_000_000, dtype=numpy.uint8), ${HEAP_BYTES / 1e6}); total = int(heap.sum())`
 
 await atServer(options, async ({ client }) => {
