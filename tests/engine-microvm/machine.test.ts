@@ -105,9 +105,9 @@ describe.skipIf(missing !== undefined)(`a restored machine${missing ? `: ${missi
   test('a machine that dies while it is saved: the snapshot fails, and the burrow reports its end', async () => {
     const burrow = await create()
     const before = await engine.listSnapshots()
-    const taking = engine.snapshot(burrow, { leave: 'gone' })
+    const refused = expect(engine.snapshot(burrow, { leave: 'gone' })).rejects.toThrow()
     await factory.killBurrow(burrow.id)
-    await expect(taking).rejects.toThrow()
+    await refused
     expect(await burrow.ended).toEqual({ reason: 'killed' })
     expect(await engine.listSnapshots()).toEqual(before)
     await burrow.destroy()

@@ -100,6 +100,8 @@ def events(agent: "Agent", channel: Channel, args: dict[str, Any]) -> None:
 @operation("process.list", {})
 def list_processes(agent: "Agent", channel: Channel, args: dict[str, Any]) -> dict[str, Any]:
     known = [*agent.finished_processes.all(), *agent.processes.values()]
+    # Oldest first, so that none changes its place when it ends.
+    known.sort(key=lambda process: (process.started_at_ms, process.pid))
     return {"processes": [process.info() for process in known]}
 
 
