@@ -1,14 +1,9 @@
 // Measures how long a checkpoint stops a sandbox that runs: the longest gap that a thread inside sees while it ticks every
 // millisecond, with little memory and with much, of which some changes between two checkpoints.
-import { once } from 'node:events'
-import { mkdtemp } from 'node:fs/promises'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Layout } from '../packages/engine-linux/dist/host/layout.js'
 import { ms, report, summarize, table } from './measure.mjs'
-import { clientOf } from './server/client.mjs'
-import { startServer } from './server/start-server.mjs'
-import { readOptions, removeState } from './workbench.mjs'
+import { atServer } from './server/at-server.mjs'
+import { readOptions } from './workbench.mjs'
 
 const options = readOptions()
 const TIMES = options.quick ? 4 : 12
@@ -16,19 +11,11 @@ const EVERY_MS = 2_000
 const CHANGED_SHARE = 0.1
 const SIZES_MB = [0, 256, 1024]
 
-const stateDir = await mkdtemp(join(options.data, 'bench-'))
-const server = await startServer(stateDir, options.data)
-try {
-  const client = clientOf(server)
+await atServer(options, async ({ client }) => {
   const result = []
   for (const megabytes of SIZES_MB) result.push(await measure(client, megabytes))
   await report({ name: 'checkpoints', options, result, text: describe(result) })
-  client.close()
-} finally {
-  server.child.kill('SIGTERM')
-  await once(server.child, 'exit')
-  await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
-}
+})
 
 /** The wall clock: to processes inside, monotonic time stands still while they are saved. */
 function program(megabytes) {

@@ -1,15 +1,11 @@
 // Measures wakes of sandboxes with open connections, against the same sandbox without any. The connections are streams
 // through a preview; connections to the outside move in the same way.
 import { once } from 'node:events'
-import { mkdtemp } from 'node:fs/promises'
 import { request } from 'node:http'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Layout } from '../packages/engine-linux/dist/host/layout.js'
 import { ms, report, summarize, table } from './measure.mjs'
-import { clientOf } from './server/client.mjs'
-import { startServer } from './server/start-server.mjs'
-import { readOptions, removeState, timed } from './workbench.mjs'
+import { atServer } from './server/at-server.mjs'
+import { readOptions, timed } from './workbench.mjs'
 
 const options = readOptions()
 const COUNTS = [0, 1, 10, 100]
@@ -34,35 +30,27 @@ async def main():
 asyncio.run(main())
 `
 
-const stateDir = await mkdtemp(join(options.data, 'bench-'))
-const server = await startServer(stateDir, options.data)
-const headers = { authorization: `Bearer ${server.key}` }
-const client = clientOf(server)
-try {
+await atServer(options, async (context) => {
   const sandboxes = []
-  for (const count of COUNTS) sandboxes.push(await prepare(count))
-  const result = await measure(sandboxes)
+  for (const count of COUNTS) sandboxes.push(await prepare(context, count))
+  const result = await measure(context, sandboxes)
   await report({ name: 'connections', options, result, text: describe(result) })
-} finally {
-  client.close()
-  server.child.kill('SIGTERM')
-  await once(server.child, 'exit')
-  await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
-}
+})
 
 /** A sandbox with so many streams. */
-async function prepare(count) {
+async function prepare({ client, server }, count) {
   const { id } = await client.create()
   await client.run(id, `import subprocess; subprocess.Popen(["python3", "-c", ${JSON.stringify(PROGRAM)}])`)
   const streams = []
-  for (let index = 0; index < count; index++) streams.push(await openStream(id, 'stream'))
+  for (let index = 0; index < count; index++) streams.push(await openStream(server, id, 'stream'))
   return { id, count, streams }
 }
 
 /** Resolves when the stream has begun. */
-async function openStream(id, path) {
+async function openStream({ url, key }, id, path) {
+  const headers = { authorization: `Bearer ${key}` }
   for (;;) {
-    const sent = request(`${server.url}/v1/sandboxes/${id}/ports/${PORT}/${path}`, { headers, agent: false })
+    const sent = request(`${url}/v1/sandboxes/${id}/ports/${PORT}/${path}`, { headers, agent: false })
     sent.end()
     const [response] = await once(sent, 'response')
     if (response.statusCode === 200) {
@@ -80,7 +68,7 @@ async function openStream(id, path) {
 }
 
 /** In turns, so that all meet the same noise. */
-async function measure(sandboxes) {
+async function measure({ client, server }, sandboxes) {
   const samples = Object.fromEntries(COUNTS.map((count) => [count, { frozen: [], stored: [] }]))
   for (let round = 0; round < ROUNDS + 1; round++) {
     for (const tier of ['frozen', 'stored']) {
@@ -94,7 +82,7 @@ async function measure(sandboxes) {
     }
   }
   for (const { id, count, streams } of sandboxes) {
-    await openStream(id, 'tick')
+    await openStream(server, id, 'tick')
     await sleep(1_000)
     const alive = streams.filter(({ text }) => text.includes('tick')).length
     if (alive !== count) throw new Error(`${alive} of ${count} streams have outlived the sleeps`)

@@ -1,12 +1,14 @@
-// Puts one sandbox to sleep and wakes it, hundreds of times. Checks its content each time, and measures whether
+// Puts one sandbox to sleep and wakes it, as often as in a day. Checks its content each time, and measures whether
 // latency or resource use grows.
 import { Content } from './cycles/content.mjs'
 import { footprint } from './cycles/footprint.mjs'
 import { median, megabytes, ms, report, summarize, table, timesTable, verdict } from './measure.mjs'
 import { atWorkbench, readOptions, timed } from './workbench.mjs'
 
-const options = readOptions({ count: { type: 'string' }, 'asleep-ms': { type: 'string', default: '1500' } })
-const count = Number(options.count ?? (options.quick ? 20 : 300))
+/** As many as of a sandbox that falls asleep every five minutes. */
+const SLEEPS_OF_A_DAY = 288
+const options = readOptions({ count: { type: 'string' }, 'asleep-ms': { type: 'string', default: '1100' } })
+const count = Number(options.count ?? (options.quick ? 20 : SLEEPS_OF_A_DAY))
 /** The default is long enough for the engine to begin upkeep, which it does only for sandboxes that stay asleep. */
 const asleepMs = Number(options['asleep-ms'])
 const WINDOW = Math.min(50, Math.floor(count / 4))

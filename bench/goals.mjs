@@ -7,7 +7,7 @@ import { writeSection } from './write-section.mjs'
 const highest = (values) => Math.max(...values)
 const ofSize = (resume, size) => resume.sizes.find(({ heapMB }) => heapMB === size)
 const forkOf = (fork, n) => fork.saved.find(({ count }) => count === n).answers.p50
-const crowdRate = ({ count, roundMs }) => (count / Math.min(...roundMs)) * 1000
+const crowdRate = ({ count, roundMs }) => (count / median(roundMs)) * 1000
 const seconds = (values) => median(values) / 1000
 const privateOfForks = ({ saved }) => highest(saved.map(({ perChild }) => perChild.privateDirty.p50)) / 1e6
 
@@ -29,12 +29,13 @@ const GOALS = [
     'GB',
   ],
   [
-    'all asleep: CPU of the server',
+    '… CPU of the server, all asleep',
     'frozen',
     ({ idleShare }) => idleShare * 100,
     { atMost: 0.5 },
     '% of a core',
   ],
+  ['… first result of one of them', 'frozen', ({ wake }) => wake.p50, { atMost: 4 }, 'ms'],
   ['`frozen` → first result over HTTP', 'wakes', ({ frozen }) => frozen.p50, { atMost: 4 }, 'ms'],
   [
     'a list of small objects: touched / untouched',
@@ -93,6 +94,7 @@ const GOALS = [
     { atMost: 2.5 },
     '×',
   ],
+  ['… with folded pages', 'cold', ({ cold }) => cold.ratios.foldedAnswer, { atMost: 2.5 }, '×'],
   ['… first sum of 1 GB / reading the file', 'cold', ({ cold }) => cold.ratios.sum, { atMost: 1.3 }, '×'],
   ['fork(1) of 1 GB, saved before', 'fork', (r) => forkOf(r, 1), { atMost: 120 }, 'ms'],
   ['fork(10)', 'fork', (r) => forkOf(r, 10), { atMost: 300 }, 'ms'],
@@ -150,6 +152,7 @@ const GOALS = [
   ],
   ['many stored: disk beyond what each changed', 'many', (r) => r.diskPerSandbox / 1e6, { atMost: 2 }, 'MB'],
   ['… memory of the server', 'many', (r) => r.residentBytes / 1e6, { atMost: 300 }, 'MB'],
+  ['… CPU of the server, all asleep', 'many', (r) => r.idleShare * 100, { atMost: 0.5 }, '% of a core'],
   ['… list of 100', 'many', ({ list }) => list.p50, { atMost: 20 }, 'ms'],
   ['… ready after `kill -9`', 'many', ({ readyMs }) => readyMs / 1000, { atMost: 5 }, 's'],
   ['… first result / with ten stored', 'many', (r) => r.wake.p50 / r.wakeWithFew.p50, { atMost: 1.1 }, '×'],
@@ -185,6 +188,11 @@ const GOALS = [
 ]
 
 export async function writeGoals() {
+  await writeSection('goals', await describeGoals())
+}
+
+/** The table of goals, from what was measured last. */
+export async function describeGoals() {
   const rows = []
   for (const [title, name, see, goal, unit] of GOALS) {
     const result = await readResult(name)
@@ -193,7 +201,7 @@ export async function writeGoals() {
   }
   const met = rows.filter(([, , , verdict]) => verdict === 'met').length
   const head = ['what', 'goal', 'seen', 'verdict', 'section']
-  await writeSection('goals', `${met} of ${rows.length} goals are met.\n\n${table(head, rows)}`)
+  return `${met} of ${rows.length} goals are met.\n\n${table(head, rows)}`
 }
 
 function describeGoal(seen, { atMost, atLeast }, unit) {

@@ -10,9 +10,9 @@ const options = readOptions({
   rounds: { type: 'string' },
   only: { type: 'string', default: 'sizes,kinds,cold' },
 })
-const rounds = Number(options.rounds ?? (options.quick ? 1 : 15))
+const rounds = Number(options.rounds ?? (options.quick ? 1 : 10))
 const only = options.only.split(',')
-const sizesMB = options.quick ? [64, 250] : [64, 250, 600]
+const sizesMB = options.quick ? [64, 256] : [64, 256, 1000, 2000]
 
 /** Each part writes a section of its own. */
 const PARTS = { sizes: reportSizes, kinds: reportKinds, cold: reportCold }

@@ -1,41 +1,29 @@
 // Measures the server awake: hot runs compared with a plain ipykernel, and creates alone and in bursts.
-import { once } from 'node:events'
-import { mkdtemp, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { Layout } from '../packages/engine-linux/dist/host/layout.js'
+import { readFile } from 'node:fs/promises'
 import { report, timesTable, verdict } from './measure.mjs'
+import { atServer } from './server/at-server.mjs'
 import { measureBursts } from './server/bursts.mjs'
-import { clientOf } from './server/client.mjs'
 import { measureCreate, measureHot, PAUSE_MS } from './server/hot.mjs'
-import { startServer } from './server/start-server.mjs'
-import { readOptions, removeState } from './workbench.mjs'
+import { readOptions } from './workbench.mjs'
 
 const options = readOptions()
 const times = options.quick
   ? { runs: 200, pauses: 5, creates: 5, bursts: 2 }
   : { runs: 2000, pauses: 30, creates: 30, bursts: 5 }
 
-const stateDir = await mkdtemp(join(options.data, 'bench-'))
-const server = await startServer(stateDir, options.data)
-try {
-  const client = clientOf(server)
-  const before = await cpuMs()
+await atServer(options, async ({ client, server }) => {
+  const before = await cpuMs(server)
   const hot = await measureHot(client, times)
   // The runs that warm up count here too.
-  const cpuMsPerRun = ((await cpuMs()) - before) / (1.5 * times.runs + times.pauses)
+  const cpuMsPerRun = ((await cpuMs(server)) - before) / (1.5 * times.runs + times.pauses)
   const create = await measureCreate(client, { count: times.creates })
   const bursts = await measureBursts({ client, bursts: times.bursts })
   const result = { hot, cpuMsPerRun, create, bursts }
   await report({ name: 'hot', options, result, text: describe(result) })
-  client.close()
-} finally {
-  server.child.kill('SIGTERM')
-  await once(server.child, 'exit')
-  await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
-}
+})
 
 /** Of the server's process: user and system. */
-async function cpuMs() {
+async function cpuMs(server) {
   const fields = (await readFile(`/proc/${server.child.pid}/stat`, 'utf8')).split(') ')[1].split(' ')
   return (Number(fields[11]) + Number(fields[12])) * 10
 }

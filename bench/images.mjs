@@ -1,12 +1,10 @@
 // Pulls an image of 300 MB in 8 layers from a registry on loopback and compares it with `skopeo copy` plus unpacking;
 // uses its layers again; builds again after a change; compares create from an image with create from the built-in.
 // Needs docker-registry, skopeo and busybox-static, which `./dormouse test` installs.
-import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LinuxEngine } from '@dormouse/engine-linux'
-import { Layout } from '../packages/engine-linux/dist/host/layout.js'
 import {
   copyAndUnpack,
   makeBusyboxLayer,
@@ -15,9 +13,10 @@ import {
   run,
   startRegistry,
 } from './images/make-image.mjs'
+import { untilInterrupted } from './interruption.mjs'
 import { median, megabytes, ms, report, summarize, table, verdict } from './measure.mjs'
-import { startServer } from './server/start-server.mjs'
-import { readOptions, removeState, timed } from './workbench.mjs'
+import { atServer } from './server/at-server.mjs'
+import { readOptions, timed } from './workbench.mjs'
 
 const options = readOptions({ megabytes: { type: 'string', default: '300' } })
 const LAYERS = 8
@@ -34,26 +33,29 @@ if (!isPrepared) throw new Error('The template has no snapshot for this build. R
 
 const work = mkdtempSync(join(options.data, 'bench-images-'))
 const registry = await startRegistry(work, PORT)
-try {
-  const image = `${registry.host}/big:1`
-  const base = makeBusyboxLayer(work)
-  const others = Array.from({ length: LAYERS - 1 }, (_, at) =>
-    makeLayer(work, `layer-${at}`, Number(options.megabytes) / (LAYERS - 1)),
-  )
-  const compressedBytes = pushImage(work, image, [base, ...others])
-  const rounds = []
-  for (let round = 0; round < ROUNDS; round += 1) rounds.push(await measureRound(image, round))
-  const of = (name) => rounds.map((one) => one[name])
-  const result = {
-    ...{ compressedBytes, control: of('control'), template: of('template'), imported: of('imported') },
-    ...{ again: of('again'), importedAgain: of('importedAgain'), rebuild: of('rebuild') },
-    creates: rounds.at(-1).creates,
-  }
-  await report({ name: 'images', options, result, text: describe(result) })
-} finally {
-  registry.child.kill('SIGKILL')
-  rmSync(work, { recursive: true, force: true })
-}
+await untilInterrupted(
+  async () => {
+    const image = `${registry.host}/big:1`
+    const base = makeBusyboxLayer(work)
+    const others = Array.from({ length: LAYERS - 1 }, (_, at) =>
+      makeLayer(work, `layer-${at}`, Number(options.megabytes) / (LAYERS - 1)),
+    )
+    const compressedBytes = pushImage(work, image, [base, ...others])
+    const rounds = []
+    for (let round = 0; round < ROUNDS; round += 1) rounds.push(await measureRound(image, round))
+    const of = (name) => rounds.map((one) => one[name])
+    const result = {
+      ...{ compressedBytes, control: of('control'), template: of('template'), imported: of('imported') },
+      ...{ again: of('again'), importedAgain: of('importedAgain'), rebuild: of('rebuild') },
+      creates: rounds.at(-1).creates,
+    }
+    await report({ name: 'images', options, result, text: describe(result) })
+  },
+  async () => {
+    registry.child.kill('SIGKILL')
+    rmSync(work, { recursive: true, force: true })
+  },
+)
 
 /**
  * Every round has a server that knows no layer yet. The kernel slows programs down that write while much is unwritten,
@@ -63,28 +65,26 @@ async function measureRound(image, round) {
   run('sync')
   const control = await timed(() => copyAndUnpack(work, image))
   control.result()
-  const stateDir = mkdtempSync(join(options.data, 'bench-'))
-  const server = await startServer(stateDir, options.data, { images: { registriesConf: registry.conf } })
-  try {
-    run('sync')
-    const first = await build(server, { name: 'first', image })
-    const again = await build(server, { name: 'again', image })
-    const dockerfile = `FROM ${image}\nRUN echo expensive > /expensive\nCOPY app.txt /app.txt\n`
-    const context = (text) => upload(server, tarOf('app.txt', text))
-    await build(server, { name: 'app', dockerfile, context: await context('1') })
-    await call(server, '/v1/templates/app', { method: 'DELETE' })
-    const changed = { name: 'app', dockerfile, context: await context('2') }
-    const rebuild = await build(server, changed)
-    const isLast = round === ROUNDS - 1
-    return {
-      ...{ control: control.ms, template: first.ms, imported: first.importMs, again: again.ms },
-      ...{ importedAgain: again.importMs, rebuild: rebuild.ms },
-      creates: isLast ? await measureCreates(server, image) : undefined,
-    }
-  } finally {
-    server.child.kill('SIGTERM')
-    await once(server.child, 'exit')
-    await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
+  const config = { images: { registriesConf: registry.conf } }
+  const measured = await atServer(options, ({ server }) => measureBuilds(server, { image, round }), config)
+  return { control: control.ms, ...measured }
+}
+
+async function measureBuilds(server, { image, round }) {
+  run('sync')
+  const first = await build(server, { name: 'first', image })
+  const again = await build(server, { name: 'again', image })
+  const dockerfile = `FROM ${image}\nRUN echo expensive > /expensive\nCOPY app.txt /app.txt\n`
+  const context = (text) => upload(server, tarOf('app.txt', text))
+  await build(server, { name: 'app', dockerfile, context: await context('1') })
+  await call(server, '/v1/templates/app', { method: 'DELETE' })
+  const changed = { name: 'app', dockerfile, context: await context('2') }
+  const rebuild = await build(server, changed)
+  const isLast = round === ROUNDS - 1
+  return {
+    ...{ template: first.ms, imported: first.importMs, again: again.ms },
+    ...{ importedAgain: again.importMs, rebuild: rebuild.ms },
+    creates: isLast ? await measureCreates(server, image) : undefined,
   }
 }
 

@@ -1,25 +1,17 @@
 // Measures jobs of `x * x`: tasks per second with a fork for each task and with workers, beside a plain process pool.
 import { execFileSync } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdtemp } from 'node:fs/promises'
 import { cpus } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Layout } from '../packages/engine-linux/dist/host/layout.js'
-import { report, table } from './measure.mjs'
-import { clientOf } from './server/client.mjs'
-import { startServer } from './server/start-server.mjs'
-import { readOptions, removeState } from './workbench.mjs'
+import { ms, report, summarize, table } from './measure.mjs'
+import { atServer } from './server/at-server.mjs'
+import { readOptions } from './workbench.mjs'
 
 const options = readOptions({ count: { type: 'string' }, 'at-once': { type: 'string' } })
 const COUNT = Number(options.count ?? (options.quick ? 50 : 1000))
 const AT_ONCE = Number(options['at-once'] ?? cpus().length)
 const POLL_MS = 50
 
-const stateDir = await mkdtemp(join(options.data, 'bench-'))
-const server = await startServer(stateDir, options.data)
-try {
-  const client = clientOf(server)
+await atServer(options, async ({ client }) => {
   const parent = await client.create()
   await client.run(parent.id, 'import math')
   const forks = await measureJob(client, { sandbox: parent.id, sandboxPer: 'task' })
@@ -30,14 +22,9 @@ try {
   const pools = { fresh: measurePool(1), kept: measurePool(0) }
   const result = { count: COUNT, atOnce: AT_ONCE, forks, moreForks, workers, pools }
   await report({ name: 'jobs', options, result, text: describe(result) })
-  client.close()
-} finally {
-  server.child.kill('SIGTERM')
-  await once(server.child, 'exit')
-  await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
-}
+})
 
-/** Tasks per second, from the first start to the last end by the server's own records. */
+/** Tasks per second, from the first start to the last end by the server's own records, and how long each one took. */
 async function measureJob(client, how) {
   const inputs = Array.from({ length: COUNT }, (_, index) => index)
   const body = { code: 'item * item', inputs, concurrency: AT_ONCE, ...how }
@@ -46,31 +33,58 @@ async function measureJob(client, how) {
     const job = await client.call('GET', `/v1/jobs/${id}`)
     if (job.finishedAt === undefined) await sleep(POLL_MS)
     else if (job.tasks.succeeded !== COUNT) throw new Error(`${COUNT - job.tasks.succeeded} tasks failed`)
-    else return COUNT / ((Date.parse(job.finishedAt) - Date.parse(job.startedAt)) / 1000)
+    else return { perSecond: (COUNT * 1000) / elapsedMs(job), task: summarize(await taskTimes(client, id)) }
   }
 }
 
-/** The same on the host, without isolation: a process for each task, or processes that are kept. */
+async function taskTimes(client, id) {
+  const times = []
+  let cursor
+  do {
+    const page = await client.call(
+      'GET',
+      `/v1/jobs/${id}/tasks?limit=1000${cursor ? `&cursor=${cursor}` : ''}`,
+    )
+    times.push(...page.items.map(elapsedMs))
+    cursor = page.nextCursor
+  } while (cursor)
+  return times
+}
+
+function elapsedMs({ startedAt, finishedAt }) {
+  return Date.parse(finishedAt) - Date.parse(startedAt)
+}
+
+/**
+ * The same on the host, without isolation: a process for each task, or processes that are kept. Then one task at a
+ * time, from the call to the result.
+ */
 function measurePool(tasksPerProcess) {
   const code = `
-import multiprocessing, time
+import json, multiprocessing, time
 def square(x): return x * x
 if __name__ == '__main__':
-    began = time.perf_counter()
     with multiprocessing.Pool(${AT_ONCE}, maxtasksperchild=${tasksPerProcess || 'None'}) as pool:
+        began = time.perf_counter()
         assert len(pool.map(square, range(${COUNT}), chunksize=1)) == ${COUNT}
-    print(${COUNT} / (time.perf_counter() - began))
+        took = time.perf_counter() - began
+        samples = []
+        for x in range(min(${COUNT}, 500)):
+            began = time.perf_counter(); pool.apply(square, (x,)); samples.append((time.perf_counter() - began) * 1e3)
+    print(json.dumps({'perSecond': ${COUNT} / took, 'samples': samples}))
 `
-  return Number(execFileSync('python3', ['-c', code], { encoding: 'utf8' }))
+  const { perSecond, samples } = JSON.parse(execFileSync('python3', ['-c', code], { encoding: 'utf8' }))
+  return { perSecond, task: summarize(samples) }
 }
 
 function describe({ count, atOnce, forks, moreForks, workers, pools }) {
+  const row = (title, { perSecond, task }) => [title, perSecond.toFixed(1), ms(task.p50), ms(task.p99)]
   const rows = [
-    ['job, a fork for each task', forks.toFixed(1)],
-    [`job, a fork for each task, ${2 * atOnce} at a time`, moreForks.toFixed(1)],
-    ['job, workers', workers.toFixed(1)],
-    ['process pool of Python, a process for each task', pools.fresh.toFixed(1)],
-    ['process pool of Python, processes that are kept', pools.kept.toFixed(1)],
+    row('job, a fork for each task', forks),
+    row(`job, a fork for each task, ${2 * atOnce} at a time`, moreForks),
+    row('job, workers', workers),
+    row('process pool of Python, a process for each task', pools.fresh),
+    row('process pool of Python, processes that are kept', pools.kept),
   ]
-  return `${count} tasks of \`x * x\`, ${atOnce} at a time.\n\n${table(['how', 'tasks/s'], rows)}`
+  return `${count} tasks of \`x * x\`, ${atOnce} at a time. The time of a task of a job is that of the server's records, in whole milliseconds; that of the pools is measured with one task at a time.\n\n${table(['how', 'tasks/s', 'a task, p50 ms', 'p99 ms'], rows)}`
 }

@@ -7,6 +7,8 @@ import { readResult } from './results.mjs'
 
 /** Sleeps whose median is one point of a line. */
 const WINDOW = 10
+/** Of a sandbox that falls asleep every five minutes. */
+const SLEEPS_OF_A_DAY = 288
 
 /** Each returns what to draw, or undefined while the measurements do not exist. */
 const PLOTS = {
@@ -24,30 +26,25 @@ export async function drawPlots() {
   }
 }
 
-/** Tidy heaps of `sleep.mjs`, and scattered ones of `heaps.mjs`, which measures both kinds in one run. */
+/** All lines are from one run, so that they can be compared. */
 async function wakeOverHeap() {
-  const [resume, heaps] = [await readResult('resume'), await readResult('heaps')]
-  const tidy = (name, of) => ({
+  const heaps = await readResult('heaps')
+  if (heaps === undefined) return undefined
+  const line = (name, of) => ({
     name,
-    points: resume?.sizes.map((size) => [size.heapMB, size[of].answer.p50]),
+    points: heaps.sizes.map(({ heapMB, kinds }) => [heapMB, kinds[of].answer.p50]),
   })
-  const either = (name, of) => ({
-    name,
-    points: heaps?.sizes.map(({ heapMB, kinds }) => [heapMB, kinds[of].answer.p50]),
-  })
-  const lines = [
-    tidy('Dormouse', 'ours'),
-    either('Dormouse, scattered heap', 'touched'),
-    tidy('stock CRIU', 'stock'),
-    either('stock CRIU, scattered heap', 'stockTouched'),
-  ].filter(({ points }) => points !== undefined)
-  if (lines.length === 0) return undefined
   return {
     title: 'From a sandbox on disk to the first result of a call',
-    xLabel: 'memory of the Python process, MB',
+    xLabel: 'memory of the Python process, MB; all lines are from one run',
     yLabel: 'ms, median',
-    xTicks: resume?.sizes.map(({ heapMB }) => heapMB),
-    lines,
+    xTicks: heaps.sizes.map(({ heapMB }) => heapMB),
+    lines: [
+      line('Dormouse', 'tidy'),
+      line('Dormouse, scattered heap', 'touched'),
+      line('stock CRIU', 'stockTidy'),
+      line('stock CRIU, scattered heap', 'stockTouched'),
+    ],
   }
 }
 
@@ -87,7 +84,7 @@ async function latencyOverSleeps() {
   }
   const { length } = cycles.samples.resume
   return {
-    title: `${length} sleeps and wakes of one sandbox`,
+    title: `${length} sleeps of one sandbox${length === SLEEPS_OF_A_DAY ? ', as many as one every five minutes in a day' : ''}`,
     xLabel: `sleep; each line is the median of ${WINDOW}`,
     yLabel: 'ms',
     xTicks: [0, 1, 2, 3, 4, 5].map((fifth) => Math.round((fifth * length) / 5)),

@@ -1,16 +1,12 @@
 // Measures a server inside a sandbox, reached through a preview, against the same server on the host's loopback.
-import { once } from 'node:events'
-import { mkdtemp, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import { Layout } from '../packages/engine-linux/dist/host/layout.js'
 import { median, megabytes, ms, report, summarize, table, verdict } from './measure.mjs'
 import { startControls } from './ports/controls.mjs'
 import { download, load } from './ports/load.mjs'
 import { measureWithWrk } from './ports/wrk.mjs'
-import { clientOf } from './server/client.mjs'
-import { startServer } from './server/start-server.mjs'
-import { readOptions, removeState } from './workbench.mjs'
+import { atServer } from './server/at-server.mjs'
+import { readOptions } from './workbench.mjs'
 
 const options = readOptions({ seconds: { type: 'string' } })
 const PORT = 8000
@@ -19,11 +15,14 @@ const ROUND_SECONDS = Math.max(1, Math.round(Number(options.seconds ?? (options.
 const CLIENTS = 16
 const program = fileURLToPath(new URL('ports/serve.py', import.meta.url))
 
-const stateDir = await mkdtemp(join(options.data, 'bench-'))
-const server = await startServer(stateDir, options.data)
 const controls = await startControls()
 try {
-  const client = clientOf(server)
+  await atServer(options, reportPorts)
+} finally {
+  await controls.end()
+}
+
+async function reportPorts({ client, server }) {
   const { id } = await client.create({ limits: { cpus: 2 } })
   const code = `import subprocess; open("/root/serve.py", "w").write(${JSON.stringify(await readFile(program, 'utf8'))}); subprocess.Popen(["python3", "/root/serve.py", "${PORT}"], stdout=subprocess.DEVNULL)`
   await client.run(id, code)
@@ -39,13 +38,6 @@ try {
     'direct, without keep-alive': { ...on(direct), keepAlive: false },
   })
   await report({ name: 'ports', options, result, text: describe(result) })
-  await client.remove(id)
-  client.close()
-} finally {
-  await controls.end()
-  server.child.kill('SIGTERM')
-  await once(server.child, 'exit')
-  await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
 }
 
 /** Measures the targets in turns, so that all see the same noise. */

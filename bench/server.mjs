@@ -1,17 +1,12 @@
 // Measures the server over HTTP: the time from a request to the first result of a sandbox that sleeps, runs in new
 // sandboxes, and 200 sandboxes woken in random order.
-import { once } from 'node:events'
-import { mkdtemp } from 'node:fs/promises'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Layout } from '../packages/engine-linux/dist/host/layout.js'
-import { megabytes, ms, report, summarize, timesTable, verdict } from './measure.mjs'
+import { median, megabytes, ms, report, summarize, timesTable, verdict } from './measure.mjs'
+import { atServer } from './server/at-server.mjs'
 import { measureRunOnce } from './server/bursts.mjs'
-import { clientOf } from './server/client.mjs'
 import { measureCrowd } from './server/crowd.mjs'
 import { PAUSE_MS, timed } from './server/hot.mjs'
-import { startServer } from './server/start-server.mjs'
-import { readOptions, removeState } from './workbench.mjs'
+import { readOptions } from './workbench.mjs'
 
 const options = readOptions({
   crowd: { type: 'string' },
@@ -19,7 +14,7 @@ const options = readOptions({
   restores: { type: 'string' },
   only: { type: 'string', default: 'wakes,once,crowd' },
 })
-const FULL = { frozen: 100, stored: 20, runOnce: 50, crowd: 200, rounds: 3 }
+const FULL = { frozen: 100, stored: 20, runOnce: 50, crowd: 200, rounds: 5 }
 const QUICK = { frozen: 5, stored: 2, runOnce: 5, crowd: 8, rounds: 3 }
 const times = { ...(options.quick ? QUICK : FULL), ...(options.crowd && { crowd: Number(options.crowd) }) }
 const clients = Number(options.clients)
@@ -29,33 +24,27 @@ const HEAP =
 /** Each part writes a section of its own. */
 const PARTS = {
   wakes: [measureWakes, describeWakes],
-  once: [(client) => measureRunOnce({ client, count: times.runOnce }), describeOnce],
+  once: [({ client }) => measureRunOnce({ client, count: times.runOnce }), describeOnce],
   crowd: [
-    (client) => measureCrowd({ client, server, layout, count: times.crowd, clients, rounds: times.rounds }),
+    (context) => measureCrowd({ ...context, count: times.crowd, clients, rounds: times.rounds }),
     describeCrowd,
   ],
 }
 
-const stateDir = await mkdtemp(join(options.data, 'bench-'))
-const layout = new Layout(stateDir, options.data)
-const server = await startServer(stateDir, options.data, {
-  ...(options.restores && { restoresAtOnce: Number(options.restores) }),
-})
-try {
-  const client = clientOf(server)
-  const parts = options.only.split(',')
-  for (const [name, [measure, describe]] of Object.entries(PARTS)) {
-    if (!parts.includes(name)) continue
-    console.error(`… ${name}`)
-    const result = await measure(client)
-    await report({ name, program: 'server', options, result, text: describe(result) })
-  }
-  client.close()
-} finally {
-  server.child.kill('SIGTERM')
-  await once(server.child, 'exit')
-  await removeState({ dataDir: options.data, stateDir, layout })
-}
+const config = { ...(options.restores && { restoresAtOnce: Number(options.restores) }) }
+await atServer(
+  options,
+  async (context) => {
+    const parts = options.only.split(',')
+    for (const [name, [measure, describe]] of Object.entries(PARTS)) {
+      if (!parts.includes(name)) continue
+      console.error(`… ${name}`)
+      const result = await measure(context)
+      await report({ name, program: 'server', options, result, text: describe(result) })
+    }
+  },
+  config,
+)
 
 async function measureWake(client, tier, count) {
   const { id } = await client.create({ limits: { memoryBytes: 3 * 1024 ** 3 } })
@@ -70,7 +59,7 @@ async function measureWake(client, tier, count) {
   return summarize(samples)
 }
 
-async function measureWakes(client) {
+async function measureWakes({ client }) {
   return {
     awake: await measureAwake(client, times.frozen),
     frozen: await measureWake(client, 'frozen', times.frozen),
@@ -98,13 +87,15 @@ function describeWakes({ awake, frozen, stored }) {
   ])
 }
 
-function describeOnce({ inTurn, together }) {
+function describeOnce({ inTurn, together, control }) {
   const rows = [
     { title: '`POST /v1/run`, one after the other', ...inTurn, goal: { atMost: 35 } },
     { title: '… ten at a time', ...together },
+    { title: 'control: a plain `python3 -c` on the host, in turns with the first row', ...control.inTurn },
+    { title: '… ten at a time', ...control.together },
   ]
   const rate = together.perSecond
-  return `${timesTable(rows)}\n\nTen at a time, ${rate.toFixed(1)} runs in new sandboxes per second (${verdict(rate, { atLeast: 30 })}).`
+  return `${timesTable(rows)}\n\nTen at a time, ${rate.toFixed(1)} runs in new sandboxes per second (${verdict(rate, { atLeast: 30 })}), and ${control.together.perSecond.toFixed(1)} plain processes.`
 }
 
 function describeCrowd(crowd) {
@@ -114,12 +105,16 @@ function describeCrowd(crowd) {
       ...crowd,
       goal: { atMost: 350 },
     },
+    {
+      title: `control: ${crowd.count} plain \`python3 -c\` on the host, ${crowd.clients} at a time`,
+      ...crowd.control,
+    },
   ]
   const rounds = crowd.residentAfter.map((bytes) => `${megabytes(bytes)} MB`)
   const memory = `server memory ${megabytes(crowd.residentBefore)} MB when all were asleep, ${rounds.join(', ')} after each round of wakes`
   const live = `live heap ${megabytes(crowd.heapBefore)} MB before and ${megabytes(crowd.heapAfter)} MB after`
-  const rate = (crowd.count / Math.min(...crowd.roundMs)) * 1000
-  const rates = `${rate.toFixed(1)} stored sandboxes woken per second (${verdict(rate, { atLeast: 45 })}).`
+  const rate = (crowd.count / median(crowd.roundMs)) * 1000
+  const rates = `${rate.toFixed(1)} stored sandboxes woken per second in the median round (${verdict(rate, { atLeast: 45 })}); ${crowd.control.perSecond.toFixed(1)} plain processes per second.`
   const mean = (of) => (crowd.cpu.reduce((sum, round) => sum + of(round), 0) / crowd.cpu.length).toFixed(1)
   const cpu = `CPU time of one of these wakes: ${mean(({ server }) => server)} ms in the server, ${mean(({ burrows }) => burrows)} ms in the sandbox and in what restores it; the CPUs were idle for ${mean(({ idle }) => idle)} ms.`
   return `${timesTable(rows)}\n\n${rates} ${cpu}\n\n${crowd.errors} errors; ${crowd.roundMs.map(ms).join(', ')} ms for each round; ${memory}; ${live}.`

@@ -1,40 +1,32 @@
 // Measures services: a request to one that sleeps, against a wake of the same sandbox and against the program awake,
 // and replicas that follow the load.
-import { once } from 'node:events'
-import { mkdtemp } from 'node:fs/promises'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Layout } from '../packages/engine-linux/dist/host/layout.js'
 import { ms, report, summarize, table } from './measure.mjs'
 import { measureWithWrk } from './ports/wrk.mjs'
-import { clientOf } from './server/client.mjs'
-import { startServer } from './server/start-server.mjs'
-import { readOptions, removeState } from './workbench.mjs'
+import { atServer } from './server/at-server.mjs'
+import { readOptions } from './workbench.mjs'
 
-const options = readOptions()
-const TIMES = options.quick ? 5 : 30
+const options = readOptions({ rounds: { type: 'string' } })
+const TIMES = Number(options.rounds ?? (options.quick ? 5 : 200))
+/** A stored wake is long, so fewer of them tell as much. */
+const STORED_EVERY = 5
 const PAUSE_MS = 500
 const SECONDS = options.quick ? 3 : 15
 const REPLICAS = 5
 const start = 'python3 -m http.server $PORT --bind 127.0.0.1'
 
-const stateDir = await mkdtemp(join(options.data, 'bench-'))
-const server = await startServer(stateDir, options.data)
-const headers = { authorization: `Bearer ${server.key}` }
-try {
-  const client = clientOf(server)
+await atServer(options, async (context) => {
+  const { client } = context
   const service = await deploy(client, 'sleeper', { replicas: { max: 1 } })
   const { sandboxId } = service.replicas.items[0]
   const path = '/v1/services/sleeper/http/'
-  const result = { tiers: await measureTiers(client, { sandboxId, path }), scale: await measureScale(client) }
+  const result = {
+    tiers: await measureTiers(context, { sandboxId, path }),
+    scale: await measureScale(context),
+  }
   await report({ name: 'services', options, result, text: describe(result) })
   for (const name of ['sleeper', 'wide']) await client.call('DELETE', `/v1/services/${name}`)
-  client.close()
-} finally {
-  server.child.kill('SIGTERM')
-  await once(server.child, 'exit')
-  await removeState({ dataDir: options.data, stateDir, layout: new Layout(stateDir, options.data) })
-}
+})
 
 async function deploy(client, name, more) {
   await client.call('PUT', `/v1/services/${name}`, { port: 3000, template: 'python', start, ...more })
@@ -47,11 +39,12 @@ async function deploy(client, name, more) {
 }
 
 /** In turns: awake, frozen, stored; the request of a service, and the wake alone. */
-async function measureTiers(client, { sandboxId, path }) {
+async function measureTiers({ client, server }, { sandboxId, path }) {
   const samples = { awake: [], 'frozen, wake alone': [], frozen: [], 'stored, wake alone': [], stored: [] }
   for (let round = 0; round < TIMES; round++) {
-    samples.awake.push(await timed(() => request(path)))
-    for (const tier of ['frozen', 'stored']) {
+    samples.awake.push(await timed(() => request(server, path)))
+    const tiers = round % STORED_EVERY === 0 ? ['frozen', 'stored'] : ['frozen']
+    for (const tier of tiers) {
       await client.call('POST', `/v1/sandboxes/${sandboxId}/standby`, { tier })
       await sleep(PAUSE_MS)
       samples[`${tier}, wake alone`].push(
@@ -59,16 +52,20 @@ async function measureTiers(client, { sandboxId, path }) {
       )
       await client.call('POST', `/v1/sandboxes/${sandboxId}/standby`, { tier })
       await sleep(PAUSE_MS)
-      samples[tier].push(await timed(() => request(path)))
+      samples[tier].push(await timed(() => request(server, path)))
     }
   }
   return Object.fromEntries(Object.entries(samples).map(([name, list]) => [name, summarize(list)]))
 }
 
-async function request(path) {
-  const response = await fetch(`${server.url}${path}`, { headers })
+async function request(server, path) {
+  const response = await fetch(`${server.url}${path}`, { headers: headersOf(server) })
   if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`)
   await response.arrayBuffer()
+}
+
+function headersOf({ key }) {
+  return { authorization: `Bearer ${key}` }
 }
 
 async function timed(work) {
@@ -78,7 +75,7 @@ async function timed(work) {
 }
 
 /** From a service that sleeps to five replicas, and none of the requests fails. */
-async function measureScale(client) {
+async function measureScale({ client, server }) {
   const { replicas } = await deploy(client, 'wide', { replicas: { max: REPLICAS, concurrency: 3 } })
   await client.call('POST', `/v1/sandboxes/${replicas.items[0].sandboxId}/standby`, { tier: 'stored' })
   const began = performance.now()
@@ -94,7 +91,7 @@ async function measureScale(client) {
   // wrk ends with an error when a request fails.
   const found = await measureWithWrk({
     url: server.url,
-    headers,
+    headers: headersOf(server),
     path: '/v1/services/wide/http/',
     connections: 16,
     seconds: SECONDS,

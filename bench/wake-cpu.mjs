@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { report, table } from './measure.mjs'
+import { report, summarize, table } from './measure.mjs'
 import { checkAnswer, growTree } from './sleep/tree.mjs'
 import { atWorkbench, readOptions } from './workbench.mjs'
 
@@ -75,18 +75,36 @@ function readSamples(path) {
   )
 }
 
-/** Other programs of the machine do not count; of those called `node` only this one. */
+/**
+ * The milliseconds of each wake, by process and phase. What happens after a wake and before the next one is around it.
+ * Other programs of the machine do not count; of those called `node` only this one.
+ */
 function count(samples, marks) {
-  const rows = PROCESSES.map(({ title }) => ({ title, ms: PHASES.map(() => 0) }))
+  const rows = PROCESSES.map(({ title }) => ({
+    title,
+    wakes: marks.map(() => PHASES.map(() => 0)),
+  }))
   for (const { name, pid, time } of samples) {
     const row = PROCESSES.findIndex(({ names }) => names.includes(name))
     if (row === -1 || (row === PROCESSES.length - 1 && Number(pid) !== process.pid)) continue
     const at = Number(time)
-    const mark = marks.find(({ start, end }) => at >= start && at < end)
-    const phase = mark === undefined ? 2 : at < mark.called ? 0 : 1
-    rows[row].ms[phase] += SAMPLE_MS / marks.length
+    const wake = marks.findLastIndex(({ start }) => at >= start)
+    if (wake === -1) continue
+    const { called, end } = marks[wake]
+    rows[row].wakes[wake][at < called ? 0 : at < end ? 1 : 2] += SAMPLE_MS
   }
-  return rows
+  const together = marks.map((_, wake) =>
+    PHASES.map((_, phase) => sum(rows.map(({ wakes }) => wakes[wake][phase]))),
+  )
+  return [...rows, { title: 'together', wakes: together }].map(({ title, wakes }) => ({
+    title,
+    phases: PHASES.map((_, phase) => summarize(wakes.map((wake) => wake[phase]))),
+    together: summarize(wakes.map(sum)),
+  }))
+}
+
+function sum(values) {
+  return values.reduce((total, value) => total + value, 0)
 }
 
 const result = await atWorkbench(options, async (bench) => {
@@ -105,17 +123,16 @@ const result = await atWorkbench(options, async (bench) => {
   }
 })
 
-const total = PHASES.map((_, phase) => result.rows.reduce((sum, { ms }) => sum + ms[phase], 0))
-const cells = (values) =>
-  [...values, values.reduce((sum, each) => sum + each, 0)].map((each) => each.toFixed(1))
+const pair = ({ p50, p99 }) => `${p50.toFixed(1)} / ${p99.toFixed(1)}`
 const text = table(
   ['process', ...PHASES, 'together'],
-  [...result.rows.map(({ title, ms }) => [title, ...cells(ms)]), ['together', ...cells(total)]],
+  result.rows.map(({ title, phases, together }) => [title, ...phases.map(pair), pair(together)]),
 )
 await report({
   name: 'wake-cpu',
   options,
   result,
-  text: `CPU milliseconds of one wake of 1 GB from \`stored\`, mean of ${times} in a row. "Around it" is what happens
-before and after: making the spare that the next wake takes, and removing the burrow:\n\n${text}`,
+  text: `CPU milliseconds of one wake of 1 GB from \`stored\`, p50 / p99 of ${times} in a row; medians do not add up.
+"Around it" is what happens after it, until the next one: making the spare that the next wake takes, and removing the
+burrow:\n\n${text}`,
 })

@@ -3,8 +3,7 @@ import { join } from 'node:path'
 
 /** What a wake copies, and the disk space that only this snapshot takes: files with more links belong to the template. */
 export async function measureFiles(directory) {
-  const { generation } = JSON.parse(await readFile(join(directory, 'manifest.json'), 'utf8'))
-  const current = generation === undefined ? directory : join(directory, `generation-${generation}`)
+  const current = await findCurrent(directory)
   let [copiedBytes, diskBytes] = [0, 0]
   for (const name of await readdir(current, { recursive: true })) {
     const { size, blocks, nlink } = await stat(join(current, name))
@@ -12,4 +11,10 @@ export async function measureFiles(directory) {
     if (nlink === 1) diskBytes += blocks * 512
   }
   return { copiedBytes, diskBytes }
+}
+
+/** The directory of the version of a snapshot that restores use: upkeep may have made a new one. */
+export async function findCurrent(directory) {
+  const { generation } = JSON.parse(await readFile(join(directory, 'manifest.json'), 'utf8'))
+  return generation === undefined ? directory : join(directory, `generation-${generation}`)
 }

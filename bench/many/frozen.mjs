@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { megabytes, ms, table, verdict } from '../measure.mjs'
+import { megabytes, ms, summarize, table, verdict } from '../measure.mjs'
+import { measureIdleShare } from './cpu-time.mjs'
 import { makeSleeping } from './make-sleeping.mjs'
-import { availableBytes, measureIdleShare, measureWakes, percent, untilQuiet } from './observe.mjs'
+import { availableBytes, measureWakes, percent, untilQuiet } from './observe.mjs'
 
 const GOAL_BYTES_EACH = 6e6
+const PAGE = 1000
 
 /** Frozen sandboxes: memory that only they have, CPU of the server, first results. */
 export async function measureFrozen(server, client, { count, wakes, idleSeconds }) {
@@ -18,13 +20,24 @@ export async function measureFrozen(server, client, { count, wakes, idleSeconds 
     const { memory } = await client.call('GET', `/v1/sandboxes/${id}/metrics?memory=true`)
     privateBytes += memory?.privateBytes ?? 0
   }
-  const { items: sample } = await client.call('GET', '/v1/sandboxes?limit=200')
-  const frozen = sample.filter(({ tier }) => tier === 'frozen').length / sample.length
-  const wake = await measureWakes(client, sandboxes, { tier: 'frozen', times: wakes })
-  return { count, idleShare, privateBytes, hostBytes, frozen, wake }
+  const frozen = await countFrozen(client)
+  const wake = summarize(await measureWakes(client, sandboxes, { tier: 'frozen', times: wakes }))
+  return { count, idleSeconds, idleShare, privateBytes, hostBytes, frozen, wake }
 }
 
-export function describeFrozen({ count, idleShare, privateBytes, hostBytes, frozen, wake }) {
+/** How many of all sandboxes are frozen now. */
+async function countFrozen(client) {
+  let frozen = 0
+  let cursor
+  do {
+    const page = await client.call('GET', `/v1/sandboxes?limit=${PAGE}${cursor ? `&cursor=${cursor}` : ''}`)
+    frozen += page.items.filter(({ tier }) => tier === 'frozen').length
+    cursor = page.nextCursor
+  } while (cursor)
+  return frozen
+}
+
+export function describeFrozen({ count, idleSeconds, idleShare, privateBytes, hostBytes, frozen, wake }) {
   const goalGB = (count * GOAL_BYTES_EACH) / 1e9
   const rows = [
     [
@@ -34,9 +47,14 @@ export function describeFrozen({ count, idleShare, privateBytes, hostBytes, froz
       verdict(privateBytes / 1e9, { atMost: goalGB }, 'GB'),
     ],
     ['less memory available on the host, page cache not counted', `${megabytes(hostBytes)} MB`, '', ''],
-    ['CPU of the server', percent(idleShare), '', verdict(idleShare * 100, { atMost: 0.5 }, '%')],
+    [
+      `CPU of the server and its processes, for ${idleSeconds} s`,
+      percent(idleShare),
+      '',
+      verdict(idleShare * 100, { atMost: 0.5 }, '%'),
+    ],
     ['first result', `${ms(wake.p50)} ms`, `${ms(wake.p99)} ms`, verdict(wake.p50, { atMost: 4 }, 'ms')],
   ]
-  const share = `${percent(frozen)} of the newest were still frozen when they were counted.`
+  const share = `After that, ${frozen} of all ${count} were still frozen.`
   return `${table([`${count} sandboxes, forked from one and frozen`, 'value, or p50', 'p99', 'goal'], rows)}\n\n${share}`
 }

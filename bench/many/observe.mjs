@@ -1,19 +1,17 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { summarize } from '../measure.mjs'
+import { measureIdleShare } from './cpu-time.mjs'
 
 const UPKEEP_MAX_MS = 20 * 60_000
 const QUIET_MAX_MS = 5 * 60_000
 const QUIET_SHARE = 0.02
 
-/** Times first results of sandboxes that are picked at random, and puts each back to sleep. */
+/** Times first results of `times` sandboxes that are picked at random, and puts each back to sleep. */
 export async function measureWakes(client, sandboxes, { tier, times }) {
   const samples = []
-  for (let n = 0; n < times; n++) {
-    const { id, number } = sandboxes[Math.floor(Math.random() * sandboxes.length)]
+  for (const { id, number } of pickRandom(sandboxes, times)) {
     await sleep(300)
     const began = performance.now()
     const { stdout } = await client.run(id, 'print(x)')
@@ -21,27 +19,38 @@ export async function measureWakes(client, sandboxes, { tier, times }) {
     if (stdout !== `${number}\n`) throw new Error(`sandbox ${number} printed ${stdout}`)
     await client.standby(id, tier)
   }
-  return summarize(samples)
+  return samples
 }
 
-/** The share of one core that the server uses while no request comes. */
-export async function measureIdleShare({ child }, seconds) {
-  const ticks = async () => {
-    const fields = (await readFile(`/proc/${child.pid}/stat`, 'utf8')).split(') ')[1].split(' ')
-    return Number(fields[11]) + Number(fields[12])
-  }
-  await sleep(3000)
-  const before = await ticks()
-  await sleep(seconds * 1000)
-  return ((await ticks()) - before) / 100 / seconds
+/** Each at most once. */
+function pickRandom(items, count) {
+  const left = [...items]
+  const picked = Array.from({ length: Math.min(count, items.length) })
+  return picked.map(() => left.splice(Math.floor(Math.random() * left.length), 1)[0])
 }
 
-/** Waits until upkeep has folded every snapshot, which it begins a minute after the last sleep. */
+/**
+ * Waits until upkeep has folded every snapshot, which it begins a minute after the last sleep. Returns how many of them
+ * are not folded when it takes too long.
+ */
 export async function untilFolded(stateDir) {
   const snapshots = join(stateDir, 'snapshots')
-  const isLeft = (name) => name.startsWith('sn-') && existsSync(join(snapshots, name, 'images'))
   const deadline = performance.now() + UPKEEP_MAX_MS
-  while ((await readdir(snapshots)).some(isLeft) && performance.now() < deadline) await sleep(2000)
+  let left = (await readdir(snapshots)).filter((name) => name.startsWith('sn-'))
+  for (;;) {
+    const unfolded = []
+    for (const name of left) if (await isUnfolded(join(snapshots, name, 'manifest.json'))) unfolded.push(name)
+    left = unfolded
+    if (left.length === 0 || performance.now() > deadline) return left.length
+    await sleep(2000)
+  }
+}
+
+async function isUnfolded(path) {
+  const text = await readFile(path, 'utf8').catch(() => undefined)
+  if (text === undefined) return false
+  const { kind, folded } = JSON.parse(text)
+  return kind === 'full' && folded !== true
 }
 
 /** Waits until the server has done what follows from its last requests: upkeep, the scrub of new snapshots. */

@@ -1,6 +1,7 @@
 import { megabytes, ms, summarize, table, verdict } from '../measure.mjs'
+import { measureIdleShare } from './cpu-time.mjs'
 import { CHANGE_BYTES } from './make-sleeping.mjs'
-import { measureIdleShare, measureWakes, percent, residentBytes, untilQuiet } from './observe.mjs'
+import { measureWakes, percent, residentBytes, untilQuiet } from './observe.mjs'
 
 const LISTS = 50
 
@@ -10,13 +11,13 @@ export async function measureStored({ server, client, restart, sandboxes, wakes,
   await untilQuiet(server)
   const idleShare = await measureIdleShare(server, idleSeconds)
   const resident = await residentBytes(server)
-  const wake = await measureWakes(client, sandboxes, { tier: 'stored', times: wakes })
+  const wake = summarize(await measureWakes(client, sandboxes, { tier: 'stored', times: wakes }))
   const { readyMs, client: again } = await restart()
-  const wakeAfterRestart = await measureWakes(again, sandboxes, { tier: 'stored', times: wakes })
-  again.close()
+  const wakeAfterRestart = summarize(await measureWakes(again, sandboxes, { tier: 'stored', times: wakes }))
   return {
     count: sandboxes.length,
     list,
+    idleSeconds,
     idleShare,
     residentBytes: resident,
     wake,
@@ -49,12 +50,18 @@ export function describeStored(result) {
   const rows = [
     megabytesOf('disk per sandbox beyond what it changed', diskPerSandbox, 2),
     megabytesOf('resident memory of the server', result.residentBytes, 300),
-    value('CPU of the server, all asleep', percent(idleShare), idleShare * 100, { atMost: 0.5 }, '%'),
+    value(
+      `CPU of the server and its processes, for ${result.idleSeconds} s with all asleep`,
+      percent(idleShare),
+      idleShare * 100,
+      { atMost: 0.5 },
+      '%',
+    ),
     times('list of 100', list, { atMost: 20 }),
     value('ready after `kill -9`', `${ms(readyMs)} ms`, readyMs, { atMost: 5000 }, 'ms'),
     times('first result, another server with ten stored', wakeWithFew),
     times(`first result with ${count} stored`, wake),
     times('… after the restart', wakeAfterRestart),
   ]
-  return `${table([`${count} sandboxes, forked from one and stored`, 'value, or p50', 'p99', 'goal'], rows)}\n\nEach sandbox has changed ${megabytes(CHANGE_BYTES)} MB of its own.`
+  return `${table([`${count} sandboxes, forked from one and stored`, 'value, or p50', 'p99', 'goal'], rows)}\n\nEach sandbox has changed ${megabytes(CHANGE_BYTES)} MB of its own. ${count - result.unfolded} of ${count} snapshots had folded pages, and all of those that were woken with ten stored.`
 }

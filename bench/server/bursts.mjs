@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { summarize } from '../measure.mjs'
+import { inParallel, timePlainPython } from './plain-process.mjs'
 
 const BURST = 10
 /** Long enough for the server to restore a burst of sandboxes ahead of need. */
@@ -27,7 +28,10 @@ export async function measureBursts({ client, bursts }) {
   return { first: summarize(first), tenth: summarize(tenth) }
 }
 
-/** Runs code in a new sandbox for each call: one after the other, then ten at a time. */
+/**
+ * Runs code in a new sandbox for each call: one after the other, in turns of ten with plain processes, then ten at a
+ * time.
+ */
 export async function measureRunOnce({ client, count }) {
   const once = async () => {
     const began = performance.now()
@@ -35,15 +39,20 @@ export async function measureRunOnce({ client, count }) {
     return performance.now() - began
   }
   const inTurn = []
-  for (let n = 0; n < count; n++) inTurn.push(await once())
-  await sleep(REFILL_MS)
-  const together = []
-  let left = 2 * count
-  const began = performance.now()
-  const work = async () => {
-    while (left-- > 0) together.push(await once())
+  const plainInTurn = []
+  while (inTurn.length < count) {
+    for (let n = 0; n < BURST; n++) inTurn.push(await once())
+    for (let n = 0; n < BURST; n++) plainInTurn.push(await timePlainPython())
   }
-  await Promise.all(Array.from({ length: 10 }, work))
-  const perSecond = (together.length / (performance.now() - began)) * 1000
-  return { inTurn: summarize(inTurn), together: { ...summarize(together), perSecond } }
+  await sleep(REFILL_MS)
+  const calls = Array.from({ length: 2 * count }, (_, n) => n)
+  const together = await inParallel(BURST, calls, once)
+  await sleep(REFILL_MS)
+  const plainTogether = await inParallel(BURST, calls, timePlainPython)
+  const summary = ({ results, perSecond }) => ({ ...summarize(results), perSecond })
+  return {
+    inTurn: summarize(inTurn),
+    together: summary(together),
+    control: { inTurn: summarize(plainInTurn), together: summary(plainTogether) },
+  }
 }

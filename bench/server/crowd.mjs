@@ -1,15 +1,19 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { BurrowCgroup } from '../../packages/engine-linux/dist/cgroup/burrow-cgroup.js'
 import { findHierarchies } from '../../packages/engine-linux/dist/cgroup/find-hierarchies.js'
-import { summarize } from '../measure.mjs'
+import { median, summarize } from '../measure.mjs'
+import { inParallel, timePlainPython } from './plain-process.mjs'
 
 /** Of the times in /proc/PID/stat. */
 const TICK_MS = 10
+/** Until the server has done what follows from the sleeps. */
+const SETTLE_MS = 3000
 
 /**
  * Wakes `count` stored sandboxes in random order, `rounds` times. Measures latencies, CPU time and the memory of the
- * server. Between the rounds all are stored again, which does not count.
+ * server. After each round all are stored again, which does not count; then comes the control, as many plain processes.
  */
 export async function measureCrowd({ client, server, layout, count, clients, rounds }) {
   const heapBefore = await server.liveBytes()
@@ -21,7 +25,7 @@ export async function measureCrowd({ client, server, layout, count, clients, rou
     sandboxes.push({ id, number })
   }
   const residentBefore = await residentBytes(server)
-  const [samples, roundMs, residentAfter, cpu] = [[], [], [], []]
+  const [samples, roundMs, residentAfter, cpu, control] = [[], [], [], [], []]
   let errors = 0
   for (let round = 0; round < rounds; round++) {
     const before = await readCpuMs(server, layout)
@@ -38,11 +42,17 @@ export async function measureCrowd({ client, server, layout, count, clients, rou
     samples.push(...woken.samples)
     errors += woken.errors
     await inParallel(clients, sandboxes, ({ id }) => client.standby(id, 'stored'))
+    await sleep(SETTLE_MS)
+    control.push(await inParallel(clients, sandboxes, timePlainPython))
   }
   const heapAfter = await server.liveBytes()
   for (const { id } of sandboxes) await client.remove(id)
   return {
     ...{ count, clients, errors, roundMs, cpu, ...summarize(samples) },
+    control: {
+      ...summarize(control.flatMap(({ results }) => results)),
+      perSecond: median(control.map(({ perSecond }) => perSecond)),
+    },
     ...{ residentBefore, residentAfter, heapBefore, heapAfter },
   }
 }
@@ -62,14 +72,6 @@ async function wakeAll({ client, clients, sandboxes }) {
     }
   })
   return { samples, errors }
-}
-
-async function inParallel(workers, items, work) {
-  const waiting = [...items]
-  const workAll = async () => {
-    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) await work(next)
-  }
-  await Promise.all(Array.from({ length: workers }, workAll))
 }
 
 /** CPU time so far: of the server with all its threads, and of everything in the cgroups of its burrows. */

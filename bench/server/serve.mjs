@@ -3,7 +3,7 @@ import { loadConfig, runServer } from '@dormouse/server'
 
 const [dataDir, toolsDir] = process.argv.slice(2)
 const stop = new AbortController()
-process.on('SIGTERM', () => stop.abort())
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => stop.abort())
 process.on('message', () => {
   globalThis.gc()
   process.send(process.memoryUsage().heapUsed)

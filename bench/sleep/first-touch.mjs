@@ -72,7 +72,7 @@ export function describeFirstTouch(kinds) {
   const rows = Object.entries(kinds).map(([kind, { resume, first, second }]) => [
     TITLES[kind],
     first.times,
-    resume && ms(resume.p50),
+    resume && `${ms(resume.p50)} / ${ms(resume.p99)}`,
     `${ms(first.p50)} / ${ms(first.p99)}`,
     `${ms(second.p50)} / ${ms(second.p99)}`,
     (first.p50 / kinds.never.first.p50).toFixed(2),
@@ -80,6 +80,6 @@ export function describeFirstTouch(kinds) {
   return [
     'First touch: summing the whole frame of 1 GB (p50 / p99 in ms, timed inside), in turns:',
     '',
-    table(['process', 'times', 'resume, p50 ms', 'first sum', 'second sum', 'first sum / never slept'], rows),
+    table(['process', 'times', 'resume', 'first sum', 'second sum', 'first sum / never slept'], rows),
   ].join('\n')
 }
