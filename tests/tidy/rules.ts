@@ -138,7 +138,7 @@ const RETRY_REASON = /\/\/ Retry: \w+/
 const MACHINE_PATH = new RegExp(['/work', '/(main|shared|wt)'].join(''))
 
 /** Vitest loads its default export. */
-const WANTED_BY_VITEST = /\.config\.ts$/
+const WANTED_BY_VITEST = /(\.config\.ts|-reporter\.mjs)$/
 
 export const broken: Record<string, Rule> = {
   'no file is longer than 400 lines': ({ path, text }) => {
