@@ -108,8 +108,8 @@ export async function report({ name, program = name, options, result, text }) {
   await writeFile(new URL(`${name}.json`, results), `${json}\n`)
   await writeSection(name, page)
   // Loaded here, because these import this module.
-  const [{ drawPlots }, { writeGoals }] = await Promise.all([import('./plots.mjs'), import('./goals.mjs')])
-  await drawPlots()
+  const [{ writePlots }, { writeGoals }] = await Promise.all([import('./plots.mjs'), import('./goals.mjs')])
+  await writePlots()
   await writeGoals()
 }
 

@@ -5,12 +5,12 @@ import { fileURLToPath } from 'node:url'
 
 const program = fileURLToPath(new URL('ipykernel.py', import.meta.url))
 
-/** Returns undefined if Debian's python3-ipykernel and python3-jupyter-client are not installed. */
+/** Needs Debian's python3-ipykernel and python3-jupyter-client. */
 export async function startIpykernel() {
-  const child = spawn('/usr/bin/python3', [program], { stdio: ['pipe', 'pipe', 'ignore'] })
+  const child = spawn('/usr/bin/python3', [program], { stdio: ['pipe', 'pipe', 'inherit'] })
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   const first = await lines.next()
-  if (first.value !== 'ready') return undefined
+  if (first.value !== 'ready') throw new Error('The plain ipykernel has not started.')
   return {
     async runOnce() {
       child.stdin.write('\n')
