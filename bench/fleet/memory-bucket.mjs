@@ -37,14 +37,9 @@ export class MemoryBucket {
   async watch() {
     let stop
     const stopped = new Promise((resolve) => {
-      stop = resolve
+      stop = () => resolve({ done: true })
     })
-    return {
-      stop,
-      async *[Symbol.asyncIterator]() {
-        await stopped
-      },
-    }
+    return { stop, [Symbol.asyncIterator]: () => ({ next: () => stopped }) }
   }
 
   #put(key, value) {
