@@ -195,10 +195,10 @@ export async function writeGoals() {
 }
 
 /** The table of goals, from what was measured last. A row whose figure no result has stays, as `absent`. */
-export async function describeGoals() {
+export async function describeGoals(read = readResult) {
   const rows = []
   for (const [title, name, see, goal, unit] of GOALS) {
-    const result = await readResult(name)
+    const result = await read(name)
     const seen = result && see(result)
     rows.push([title, ...describeGoal(seen, goal, unit), `\`${name}\``])
   }
