@@ -50,7 +50,5 @@ function describe({ hot, cpuMsPerRun, create, bursts }) {
 }
 
 function describeEarliest(samples) {
-  return `The ten of the earliest burst took ${samples.map(ms).join(', ')} ms. Until then the reserve holds two
-sandboxes, so later creates of that burst wait for a restore. Then it follows demand
-([decision 61](decisions/0061-the-reserve-follows-demand.md)): the other rows are from the bursts after it.`
+  return `The ten of the earliest burst took ${samples.map(ms).join(', ')} ms. Until then the reserve holds two sandboxes, so later creates of that burst wait for a restore. Then it follows demand ([decision 61](decisions/0061-the-reserve-follows-demand.md)): the other rows are from the bursts after it.`
 }

@@ -62,8 +62,6 @@ export function describeFrozen(result) {
     ['first result', `${ms(wake.p50)} ms`, `${ms(wake.p99)} ms`, verdict(wake.p50, { atMost: 4 }, 'ms')],
     ['control: first result of one that stayed awake', `${ms(awake.p50)} ms`, `${ms(awake.p99)} ms`, ''],
   ]
-  const share = `${frozen} of all ${count} were still frozen before the first results. ${COUNTED_CPU}
-First results come in turns, after pauses of ${PAUSE_MS} ms, from sandboxes that had none since they fell asleep, or
-since their fork.`
+  const share = `${frozen} of all ${count} were still frozen before the first results. ${COUNTED_CPU} First results come in turns, after pauses of ${PAUSE_MS} ms, each from another sandbox.`
   return `${table([`${count} sandboxes, forked from one and frozen`, 'value, or p50', 'p99', 'goal'], rows)}\n\n${share}`
 }
