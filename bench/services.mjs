@@ -126,9 +126,7 @@ function describe({ tiers, scale }) {
   const ratio = (tier) => (tiers[tier].p50 / (tiers[`${tier}, wake alone`].p50 + own)).toFixed(2)
   return `${table(['a request to a service that is', 'times', 'p50 ms', 'p99 ms'], rows)}
 
-All but the row right after another request come after the same pause of ${PAUSE_MS} ms. A request takes
-${ratio('frozen')} times (frozen) and ${ratio('stored')} times (stored) as long as the wake alone and a request to the
-awake service together (goal ≤ 1.2).
+All but the row right after another request come after the same pause of ${PAUSE_MS} ms. A request takes ${ratio('frozen')} times (frozen) and ${ratio('stored')} times (stored) as long as the wake alone and a request to the awake service together (goal ≤ 1.2).
 
 From one replica that sleeps on disk to ${REPLICAS} that answer, with 16 connections of wrk: ${
     scale.reachedMs === undefined ? 'not reached' : `${Math.round(scale.reachedMs)} ms`
