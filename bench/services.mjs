@@ -3,10 +3,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ms, report, summarize, table } from './measure.mjs'
 import { measureWithWrk } from './ports/wrk.mjs'
+import { requirePackages } from './require-packages.mjs'
 import { atServer } from './server/at-server.mjs'
 import { readOptions } from './workbench.mjs'
 
 const options = readOptions({ rounds: { type: 'string' } })
+requirePackages('wrk')
 const TIMES = Number(options.rounds ?? (options.quick ? 5 : 200))
 /** A stored wake is long, so fewer of them tell as much. */
 const STORED_EVERY = 5
@@ -38,11 +40,25 @@ async function deploy(client, name, more) {
   }
 }
 
-/** In turns: awake, frozen, stored; the request of a service, and the wake alone. */
+/**
+ * In turns: awake, frozen, stored; the request of a service, and the wake alone. All but the hot one come after the same
+ * pause, because caches are cold then in a service that stayed awake, too.
+ */
 async function measureTiers({ client, server }, { sandboxId, path }) {
-  const samples = { awake: [], 'frozen, wake alone': [], frozen: [], 'stored, wake alone': [], stored: [] }
+  const samples = {
+    hot: [],
+    awake: [],
+    'frozen, wake alone': [],
+    frozen: [],
+    'stored, wake alone': [],
+    stored: [],
+  }
   for (let round = 0; round < TIMES; round++) {
+    // Wakes it.
+    if (round === 0) await request(server, path)
+    await sleep(PAUSE_MS)
     samples.awake.push(await timed(() => request(server, path)))
+    samples.hot.push(await timed(() => request(server, path)))
     const tiers = round % STORED_EVERY === 0 ? ['frozen', 'stored'] : ['frozen']
     for (const tier of tiers) {
       await client.call('POST', `/v1/sandboxes/${sandboxId}/standby`, { tier })
@@ -101,13 +117,16 @@ async function measureScale({ client, server }) {
 }
 
 function describe({ tiers, scale }) {
-  const rows = Object.entries(tiers).map(([name, { times, p50, p99 }]) => [name, times, ms(p50), ms(p99)])
+  const titles = { hot: 'awake, right after another request' }
+  const rows = Object.entries(tiers).map(([name, { times, p50, p99 }]) => [
+    ...[titles[name] ?? name, times],
+    ...[ms(p50), ms(p99)],
+  ])
   const own = tiers.awake.p50
   const ratio = (tier) => (tiers[tier].p50 / (tiers[`${tier}, wake alone`].p50 + own)).toFixed(2)
   return `${table(['a request to a service that is', 'times', 'p50 ms', 'p99 ms'], rows)}
 
-A request takes ${ratio('frozen')} times (frozen) and ${ratio('stored')} times (stored) as long as the wake alone and a
-request to the awake service together (goal ≤ 1.2).
+All but the row right after another request come after the same pause of ${PAUSE_MS} ms. A request takes ${ratio('frozen')} times (frozen) and ${ratio('stored')} times (stored) as long as the wake alone and a request to the awake service together (goal ≤ 1.2).
 
 From one replica that sleeps on disk to ${REPLICAS} that answer, with 16 connections of wrk: ${
     scale.reachedMs === undefined ? 'not reached' : `${Math.round(scale.reachedMs)} ms`

@@ -9,7 +9,7 @@ import { testDataDir } from '../test-data-dir.ts'
 
 const MB = 1024 ** 2
 /** What the issue promises: no wake copies more, whatever was touched. */
-const COPIED_MAX_BYTES = 8 * MB
+const COPIED_MAX_BYTES = 8e6
 const DISK_RATIO = 1.2
 
 const factory = await linuxFactory()
@@ -119,6 +119,15 @@ text = json.dumps([{"id": n, "name": f"user {n}", "tags": ["a", str(n)], "at": {
 heap = json.loads(text); del text`,
     touch: 'for each in heap: each["id"] += 0; each["seen"] = each["tags"][1]',
     check: 'print(len(heap), sum(each["id"] for each in heap), heap[4711]["at"]["x"], heap[4711]["tags"])',
+  },
+  {
+    name: 'one pass over a frame of strings, which keeps their hashes',
+    build: `
+import pandas as pd
+heap = pd.DataFrame({c: pd.Series([f"{c}{n:0109d}" for n in range(75_000)], dtype=object) for c in "abcd"})`,
+    touch: 'for c in heap:\n    for value in heap[c]: hash(value)',
+    check:
+      'print(heap.shape, sum(map(len, heap["a"])), heap.iat[12_345, 2], "".join(heap["d"][::100]).count("7"))',
   },
   {
     name: 'single pages all over a large array',
