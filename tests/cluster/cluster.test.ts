@@ -141,6 +141,31 @@ describe('a lost host', () => {
     expect((await one.fetch(`/v1/sandboxes/${slept}`)).headers.get('dormouse-host')).toBe(two.url)
   })
 
+  it('leaves running sandboxes at their last checkpoint', async () => {
+    const { id } = await one.ok('/v1/sandboxes', { json: { checkpointEveryMs: 3_000, idleTimeoutMs: 0 } })
+    const view = () => one.ok(`/v1/sandboxes/${id}`)
+    await one.run(id, 'value = "checkpointed"')
+    const { checkpoint } = await one.ok(`/v1/sandboxes/${id}/why`)
+    const isNewer = async () => {
+      const { lastAt } = (await one.ok(`/v1/sandboxes/${id}/why`)).checkpoint
+      return lastAt !== undefined && lastAt !== checkpoint.lastAt && (await view()).replicated
+    }
+    await expect.poll(isNewer, { timeout: 60_000, interval: 50 }).toBe(true)
+    expect(await view()).toMatchObject({ state: 'running' })
+    await one.kill()
+    await expect
+      .poll(async () => (await runOn(two, id, 'print(value)')).stdout, {
+        timeout: 10 * LEASE_MS,
+        interval: 300,
+      })
+      .toBe('checkpointed\n')
+    const { items } = await two.ok(`/v1/sandboxes/${id}/ledger`, { key })
+    expect(items).toContainEqual(expect.objectContaining({ event: 'lost', cause: 'host lost' }))
+    await two.call(`/v1/sandboxes/${id}`, { method: 'DELETE', key })
+    await one.begin()
+    await untilUp()
+  })
+
   it('that was stopped and continues does nothing for a sandbox that runs elsewhere now', async () => {
     const { id } = await one.ok('/v1/sandboxes', { json: {} })
     await one.run(id, 'value = 1')

@@ -130,11 +130,16 @@ export class OwnedSandboxes {
     this.#write(row.id)
   }
 
-  /** Resolves when the entry says that the snapshot is in the depot; false when the sandbox has changed meanwhile. */
+  /**
+   * Resolves when the entry says that the snapshot is in the depot; false when the sandbox has changed meanwhile. A
+   * running sandbox may have a newer checkpoint by now: then this one is still newer than what the entry says.
+   */
   async setReplica(id: string, replica: Replica): Promise<boolean> {
     await this.flush(id)
     const located = this.#owned.get(id)
-    if (located === undefined || located.entry.head !== replica.snapshotId) return false
+    if (located === undefined) return false
+    const { state, head } = located.entry
+    if (state !== 'running' && head !== replica.snapshotId) return false
     return await this.#inTurn(id, () => this.#put(located, { ...located.entry, replica }))
   }
 

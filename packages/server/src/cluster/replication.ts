@@ -19,7 +19,7 @@ export interface ReplicationOptions {
 
 const RETRY_MS = 2_000
 
-/** Uploads the heads of sleeping sandboxes to the depot, one after the other. */
+/** Uploads the heads of sleeping sandboxes and the checkpoints of running ones to the depot, one after the other. */
 export class Replication {
   readonly #options: ReplicationOptions
   readonly #waiting = new Set<SandboxId>()
@@ -47,18 +47,17 @@ export class Replication {
 
   /** A sandbox may have a head that the depot lacks. */
   schedule(row: SandboxRow): void {
-    if (!isPortable(row) || row.state !== 'standby' || this.#waiting.has(row.id) || this.isReplicated(row.id))
-      return
+    if (!isPortable(row) || !isToUpload(row) || this.#waiting.has(row.id) || this.isReplicated(row.id)) return
     this.#waiting.add(row.id)
     void this.#untilDone(row.id).finally(() => {
       this.#waiting.delete(row.id)
-      // It may have slept again at the last moment.
+      // It may have slept again, or have a newer checkpoint, since the last moment.
       const now = this.#options.rowOf(row.id)
       if (now !== undefined && !this.#isClosed) this.schedule(now)
     })
   }
 
-  /** Resolves when the head that the sandbox sleeps at is in the depot. False when it does not sleep any more. */
+  /** Resolves when the head of the sandbox is in the depot. False when it has another one by then. */
   async replicate(id: SandboxId): Promise<boolean> {
     const { rowOf, owned } = this.#options
     return await this.#turn.run(async () => {
@@ -73,9 +72,11 @@ export class Replication {
 
   async #untilDone(id: SandboxId): Promise<void> {
     const { rowOf, log } = this.#options
-    while (!this.#isClosed && rowOf(id)?.state === 'standby' && !this.isReplicated(id)) {
+    for (let row = rowOf(id); !this.#isClosed && row !== undefined; row = rowOf(id)) {
+      if (!isToUpload(row) || this.isReplicated(id)) return
       try {
-        if ((await this.replicate(id)) && this.isReplicated(id)) return
+        await this.replicate(id)
+        if (this.isReplicated(id)) return
       } catch (err) {
         // A snapshot that is gone was replaced by a newer one.
         if (!hasErrorCode(err, 'not_found'))
@@ -98,6 +99,11 @@ export class Replication {
     const found = await this.#options.depot.findList(list)
     return snapshotListSchema.safeParse(found?.list).data?.parts ?? []
   }
+}
+
+/** The head of a sandbox that runs without checkpoints is from before its last wake: its next sleep replaces it. */
+function isToUpload({ state, head, checkpointEveryMs }: SandboxRow): boolean {
+  return state === 'standby' || (state === 'running' && head !== undefined && checkpointEveryMs > 0)
 }
 
 /** Whether snapshots of the sandbox go to the depot, so that other hosts can continue it. */
