@@ -36,7 +36,7 @@ from ._async.variables import AsyncVariables
 from ._async.watch import AsyncWatch
 from ._async.webhooks import AsyncWebhooks
 from ._completions import Completions
-from ._nodes import Drained, Moved, Node, NodeDrain, NodeLoad, NotMoved
+from ._nodes import Drained, Moved, Node, NodeCpu, NodeDrain, NodeLoad, NotMoved
 from ._damage import DamagedSnapshot, DamagedTemplate, SandboxDamage, ScrubProgress, ScrubStatus, SnapshotDamage
 from ._errors import (
     AuthenticationError,
@@ -194,6 +194,7 @@ __all__ = [
     "NetworkInfo",
     "NetworkReport",
     "NotMoved",
+    "NodeCpu",
     "NodeDrain",
     "NodeLoad",
     "Node",

@@ -35,6 +35,13 @@ class NodeDrain:
 
 
 @dataclass(frozen=True)
+class NodeCpu:
+    model: str
+    # Hosts with the same one have the same CPU features.
+    fingerprint: str
+
+
+@dataclass(frozen=True)
 class Node:
     """A host of the cluster. A server outside a cluster is its only node."""
 
@@ -57,6 +64,8 @@ class Node:
     disk: HostRoom
     # How far a drain is; until the node is uncordoned.
     drain: Optional[NodeDrain] = None
+    # None for a host of an earlier version.
+    cpu: Optional[NodeCpu] = None
 
 
 @dataclass(frozen=True)

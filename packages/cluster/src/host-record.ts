@@ -31,6 +31,8 @@ const hostRecordSchema = z.object({
     .optional(),
   arch: z.string(),
   kernel: z.string(),
+  /** An earlier version does not say. */
+  cpu: z.object({ model: z.string(), fingerprint: z.string() }).optional(),
   /** Ids of sandboxes and snapshots that it has, or has fetched lately: what they share need not be fetched again. */
   holds: z.array(z.string()).optional(),
   /** What decides which snapshots it can restore, in the words of its engine. */

@@ -28,8 +28,8 @@ export class Nodes {
     return this.#http.json({ method: 'POST', path, json: { cordoned }, repeatable: true, signal, timeoutMs })
   }
 
-  /** Cordons the node and moves its sandboxes to others. Needs a key with the scope `admin`. */
-  drain(node: string, { signal, timeoutMs }: CallOptions = {}): Promise<Drained> {
+  /** Cordons the node and moves its sandboxes to others, however long it takes. Needs a key with the scope `admin`. */
+  drain(node: string, { signal, timeoutMs = 0 }: CallOptions = {}): Promise<Drained> {
     const path = `/v1/nodes/${encodeURIComponent(node)}/drain`
     return this.#http.json({ method: 'POST', path, json: {}, repeatable: true, signal, timeoutMs })
   }

@@ -27,6 +27,6 @@ class AsyncNodes:
         return decode(Node, await self._http.json("POST", path, body={"cordoned": cordoned}, repeatable=True))
 
     async def drain(self, node: str) -> Drained:
-        """Cordons the node and moves its sandboxes to others. Needs a key with the scope `admin`."""
+        """Cordons the node and moves its sandboxes to others, however long it takes. Needs the scope `admin`."""
         path = f"/v1/nodes/{path_part(node)}/drain"
-        return decode(Drained, await self._http.json("POST", path, body={}, repeatable=True))
+        return decode(Drained, await self._http.json("POST", path, body={}, repeatable=True, timeout=None))

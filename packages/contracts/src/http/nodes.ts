@@ -30,6 +30,13 @@ export const nodeSchema = z
     startedAt: timestampField,
     arch: z.string(),
     kernel: z.string(),
+    cpu: z
+      .strictObject({
+        model: z.string(),
+        fingerprint: z.string().describe('Hosts with the same one have the same CPU features.'),
+      })
+      .optional()
+      .describe('Absent for a host of an earlier version.'),
     cpus: z.number(),
     load: z.strictObject({ running: z.int(), sandboxes: z.int(), cpu: z.number() }),
     memory: z.strictObject({ freeBytes: z.number(), totalBytes: z.number() }),
@@ -48,6 +55,7 @@ export const nodeSchema = z
         startedAt: '2026-01-01T12:00:00.000Z',
         arch: 'x64',
         kernel: '6.12.0',
+        cpu: { model: 'AMD EPYC 9354', fingerprint: '5d41402a' },
         cpus: 8,
         load: { running: 3, sandboxes: 120, cpu: 0.7 },
         memory: { freeBytes: 4_000_000_000, totalBytes: 16_000_000_000 },

@@ -12,27 +12,30 @@ export function NodesPart() {
       <h2>Hosts</h2>
       <Table
         label="Hosts of the cluster"
-        head={['Host', 'State', 'Sandboxes', 'Free memory', 'Free disk', 'Load', 'Version', 'Address']}
+        head={['Host', 'State', 'Sandboxes', 'Free memory', 'Free disk', 'Load', 'Version', 'CPU', 'Address']}
         empty="There are no hosts."
-        rows={value.map(({ id, state, isSelf, isCordoned, drain, load, memory, disk, version, address }) => [
-          <code key="id">{id}</code>,
-          <span key="state" class={`build ${state === 'alive' ? 'ready' : 'failed'}`}>
-            {[
-              state,
-              isCordoned && 'cordoned',
-              drain && `${drain.moved} of ${drain.total} moved`,
-              isSelf && 'this one',
-            ]
-              .filter(Boolean)
-              .join(', ')}
-          </span>,
-          `${load.sandboxes} (${load.running} running)`,
-          bytes(memory.freeBytes),
-          bytes(disk.freeBytes),
-          load.cpu.toFixed(2),
-          version,
-          address,
-        ])}
+        rows={value.map(
+          ({ id, state, isSelf, isCordoned, drain, load, memory, disk, version, cpu, address }) => [
+            <code key="id">{id}</code>,
+            <span key="state" class={`build ${state === 'alive' ? 'ready' : 'failed'}`}>
+              {[
+                state,
+                isCordoned && 'cordoned',
+                drain && `${drain.moved} of ${drain.total} moved`,
+                isSelf && 'this one',
+              ]
+                .filter(Boolean)
+                .join(', ')}
+            </span>,
+            `${load.sandboxes} (${load.running} running)`,
+            bytes(memory.freeBytes),
+            bytes(disk.freeBytes),
+            load.cpu.toFixed(2),
+            version,
+            cpu?.model ?? '',
+            address,
+          ],
+        )}
       />
     </div>
   )

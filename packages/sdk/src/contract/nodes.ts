@@ -20,6 +20,7 @@ export type NodeAnswer = {
   startedAt: string
   arch: string
   kernel: string
+  cpu?: { model: string; fingerprint: string } | undefined
   cpus: number
   load: { running: number; sandboxes: number; cpu: number }
   memory: { freeBytes: number; totalBytes: number }

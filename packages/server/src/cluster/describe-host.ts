@@ -23,6 +23,7 @@ export function describeHost(options: DescribeHost): () => HostDescription {
   const { id, dataDir, address, ssh, isCordoned, drain, holds, sandboxes, abilities, forms } = options
   const startedAt = new Date().toISOString()
   const instance = instanceOf(dataDir)
+  const cpu = describeCpu()
   return () => {
     const { bavail, bsize, blocks } = statfsSync(dataDir)
     const all = [...sandboxes.all()]
@@ -40,7 +41,7 @@ export function describeHost(options: DescribeHost): () => HostDescription {
         ...abilities(),
         ...(forms && { forms: [...forms] }),
       },
-      ...{ arch: arch(), kernel: release() },
+      ...{ arch: arch(), kernel: release(), cpu },
       room: {
         memoryTotalBytes: totalmem(),
         memoryFreeBytes: availableBytes(),
@@ -55,6 +56,14 @@ export function describeHost(options: DescribeHost): () => HostDescription {
       },
     }
   }
+}
+
+/** Hosts with the same fingerprint have the same CPU features, so each can take all sandboxes of the other. */
+function describeCpu(): NonNullable<HostDescription['cpu']> {
+  const info = readFileSync('/proc/cpuinfo', 'latin1')
+  const features = /^(?:flags|Features)\s*:\s*(.*)$/m.exec(info)?.[1]?.split(/\s+/).sort() ?? []
+  const fingerprint = createHash('sha256').update(features.join(' ')).digest('hex').slice(0, 8)
+  return { model: cpus()[0]?.model ?? 'unknown', fingerprint }
 }
 
 /** The lock of the data directory holds within one boot of one machine. */

@@ -30,9 +30,9 @@ export function nodeView(
   { room, load, ...host }: HostDescription,
   { state, isSelf }: Pick<NodeAnswer, 'state' | 'isSelf'>,
 ): NodeAnswer {
-  const { id, address, isCordoned, drain, version, startedAt, arch, kernel } = host
+  const { id, address, isCordoned, drain, version, startedAt, arch, kernel, cpu } = host
   return {
-    ...{ id, address, state, isSelf, isCordoned, version, startedAt, arch, kernel },
+    ...{ id, address, state, isSelf, isCordoned, version, startedAt, arch, kernel, cpu },
     drain: drain && { ...drain, stays: (drain.stays ?? []) as NonNullable<NodeAnswer['drain']>['stays'] },
     cpus: room.cpus,
     load,

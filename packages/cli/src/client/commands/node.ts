@@ -16,6 +16,7 @@ export async function listNodes(call: Call): Promise<void> {
     'LOAD',
     'VERSION',
     'KERNEL',
+    'CPU',
     'ADDRESS',
   ]
   call.printResult({ items }, formatTable([header, ...items.map(rowOf)]))
@@ -71,11 +72,21 @@ export async function moveSandbox(call: Call, ref: string, node: string): Promis
 }
 
 function rowOf(node: Node): string[] {
-  const { id, state, isCordoned, drain, isSelf, load, memory, disk, version, kernel, address } = node
+  const { id, state, isCordoned, drain, isSelf, load, memory, disk, version, kernel, cpu, address } = node
   const drained = drain === undefined ? [] : [`${drain.moved} of ${drain.total} moved, ${drain.left} stay`]
   const flags = [...(isCordoned ? ['cordoned'] : []), ...drained, ...(isSelf ? ['this one'] : [])]
   const shown = [state, ...flags].join(', ')
   const sandboxes = `${load.sandboxes} (${load.running} running)`
   const room = [formatBytes(memory.freeBytes), formatBytes(disk.freeBytes)]
-  return [id, shown, sandboxes, ...room, load.cpu.toFixed(2), version, kernel, address]
+  return [
+    id,
+    shown,
+    sandboxes,
+    ...room,
+    load.cpu.toFixed(2),
+    version,
+    kernel,
+    cpu?.fingerprint ?? '-',
+    address,
+  ]
 }
