@@ -87,8 +87,9 @@ test('each second runs code in a sandbox, starts a job, calls a service and a po
       .poll(async () => server.ok(`/v1/jobs/${jobId}/tasks/0`), { timeout: 30_000 })
       .toMatchObject({ state: 'succeeded', result: { text: '42' } })
   expect(ofService[0]).toMatchObject({ status: 200, sandboxId: replica })
-  expect(await requestsFor('/by-name')).toBe(ofService.length)
-  expect(await requestsFor('/by-port')).toBe(ofPort.length)
+  // The log of the service comes a moment later.
+  await expect.poll(() => requestsFor('/by-name')).toBe(ofService.length)
+  await expect.poll(() => requestsFor('/by-port')).toBe(ofPort.length)
 }, 120_000)
 
 test('over kill -9 each time fires once, and its code runs once', async () => {
