@@ -30,16 +30,12 @@ export class MemoryBucket {
   }
 
   async status() {
-    return { values: 0, streamInfo: { state: { last_seq: 0 }, config: { name: 'fleet' } } }
+    return { values: 0 }
   }
 
   /** Hosts follow changes over the network; the model has one copy of the directory, which writes to it directly. */
   async watch() {
-    let stop
-    const stopped = new Promise((resolve) => {
-      stop = () => resolve({ done: true })
-    })
-    return { stop, [Symbol.asyncIterator]: () => ({ next: () => stopped }) }
+    return { stop: () => {}, async *[Symbol.asyncIterator]() {} }
   }
 
   #put(key, value) {

@@ -55,6 +55,8 @@ class Job:
     created_at: datetime
     tasks: TaskCounts = TaskCounts()
     origin: JobOrigin = JobOrigin()
+    # process or microvm, if the request named one.
+    isolation: Optional[str] = None
     sandbox_per: str = "task"
     concurrency: int = 1
     priority: int = 0

@@ -22,6 +22,8 @@ class ServiceVersion:
     template: Optional[str] = None
     # Why it failed. The version before it keeps serving.
     error: Optional[str] = None
+    # process or microvm, if the request named one.
+    isolation: Optional[str] = None
 
 
 @dataclass(frozen=True)

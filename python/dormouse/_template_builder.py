@@ -86,6 +86,10 @@ class TemplateBuilder:
         """What the build may reach. Default: only package registries."""
         return self._with(network=network_body(policy))
 
+    def isolation(self, kind: str) -> TemplateBuilder:
+        """The default for sandboxes of the template: "process" or "microvm"."""
+        return self._with(isolation=kind)
+
     def describe(self, description: str) -> TemplateBuilder:
         return self._with(description=description)
 

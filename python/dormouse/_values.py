@@ -287,8 +287,11 @@ class Template:
     description: Optional[str] = None
     # The template that it is based on.
     from_: Optional[str] = None
-    # The container image at the bottom, and the step that failed.
+    # The container image at the bottom.
     image: Optional[str] = None
+    # The default for its sandboxes, if it has one: process or microvm.
+    isolation: Optional[str] = None
+    # The step that failed.
     failed_step: Optional[str] = None
     # What the build does now.
     progress: Optional[str] = None

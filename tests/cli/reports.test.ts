@@ -216,3 +216,35 @@ describe('reports for people and programs', () => {
     expect(await cli.json(['template', 'rm', 'built', 'broken'])).toEqual({ deleted: ['built', 'broken'] })
   })
 })
+
+describe('job', () => {
+  const WAITS = 'import os, time\nwhile not os.path.exists(f"/jobs/{item}"): time.sleep(0.05)\nitem'
+  const letGo = (item: number) =>
+    cli.server.ok(`/v1/volumes/jobs/files?path=/${item}`, { method: 'PUT', body: 'go' })
+  beforeAll(() => cli.json(['volume', 'create', 'jobs']))
+
+  test('run shows a bar that grows, Ctrl-C leaves the job running, and wait shows the bar again', async () => {
+    const inputs = [1, 2, 3, 4].flatMap((item) => ['--input', String(item)])
+    const run = cli.terminal(['job', 'run', WAITS, ...inputs, '--volume', 'jobs:/jobs'])
+    await run.shows(/░{24} 0\/4 … \d+\.\d s/)
+    await letGo(1)
+    await run.shows(/█{6}░{18} 1\/4 … /)
+    await letGo(2)
+    await run.shows(/█{12}░{12} 2\/4 … /)
+    run.type('\x03')
+    expect(await run.status()).toBe(130)
+    const [{ id }] = (await cli.server.ok('/v1/jobs')).items
+    const wait = cli.terminal(['job', 'wait', id])
+    await wait.shows(/█{12}░{12} 2\/4 … /)
+    for (const item of [3, 4]) await letGo(item)
+    await wait.shows(new RegExp(`\\r\\x1b\\[K${id}\\s+4 succeeded of 4. Results: `))
+    expect(await wait.status()).toBe(0)
+    expect((await cli.json(['job', 'results', id])).tasks).toHaveLength(4)
+  })
+
+  test('run without a terminal shows no bar, and a failed task is exit status 1', async () => {
+    const { status, stdout, stderr } = await cli.run(['job', 'run', '1 // item', '--input', '0'])
+    expect({ status, stdout }).toEqual({ status: 1, stdout: expect.stringMatching(/^job-\w+\n$/) })
+    expect(stderr).toMatch(/^1 failed of 1\. Results: `dormouse job results job-\w+`\.\n$/)
+  })
+})

@@ -23,15 +23,33 @@ afterAll(async () => {
   await place?.[Symbol.asyncDispose]()
 })
 
+/** What a block can leave, in an order in which it can be deleted. */
+const KINDS = [
+  ...['schedules', 'webhooks', 'jobs', 'services', 'sandboxes', 'templates', 'snapshots', 'volumes'],
+  ...['secrets', 'ssh-keys'],
+]
+/** What is deleted by its name. */
+const NAMED = ['schedules', 'webhooks', 'templates', 'volumes', 'secrets']
+
+/** Only a job that has ended can be deleted. */
+async function endJob(id: string): Promise<void> {
+  await server.ok(`/v1/jobs/${id}/cancel`, { json: {} })
+  await (await server.fetch(`/v1/jobs/${id}/events`)).text()
+}
+
 /** Removes what blocks left, and says what it was. */
 async function removeAll(): Promise<string[]> {
   const left: string[] = []
-  for (const kind of ['services', 'sandboxes', 'templates', 'snapshots', 'volumes', 'secrets', 'ssh-keys']) {
+  const { items: jobs } = await server.ok('/v1/jobs')
+  for (const { id } of jobs) await endJob(id)
+  for (const kind of KINDS) {
     const { items } = await server.ok(`/v1/${kind}`)
-    for (const { id, name, source } of items) {
-      if (source === 'built_in' || source === 'host') continue
-      left.push(`${kind}/${id ?? name}`)
-      await server.call(`/v1/${kind}/${id ?? name}`, { method: 'DELETE' })
+    for (const item of items) {
+      if (item.source === 'built_in' || item.source === 'host') continue
+      const ref = NAMED.includes(kind) ? item.name : (item.id ?? item.name)
+      left.push(`${kind}/${ref}`)
+      const { status, body } = await server.call(`/v1/${kind}/${ref}`, { method: 'DELETE' })
+      if (status !== 204 && status !== 404) throw new Error(`${kind}/${ref}: ${JSON.stringify(body)}`)
     }
   }
   return left

@@ -1,5 +1,4 @@
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -8,6 +7,7 @@ import { buildTemplate } from '../server/build-template.ts'
 import { ServerProcess } from '../server/server-process.ts'
 import { describeHostPython, nodeLayer, pythonLayer } from './host-programs.ts'
 import { makeLayer, writeLayout } from './make-image.ts'
+import { makePackages } from './make-packages.ts'
 import { busyboxLayer, run } from './test-images.ts'
 
 /** Every template is started once, which takes long on a busy machine. */
@@ -31,29 +31,6 @@ afterAll(() => {
   if (scratch !== undefined) rmSync(scratch, { recursive: true })
 })
 
-/** A wheel and an npm package, as their indexes have them. */
-function makePackages(): [string, string] {
-  const wheel = join(scratch, 'greeting_wheel-2.0-py3-none-any.whl')
-  const program = `
-import sys, zipfile
-with zipfile.ZipFile(sys.argv[1], "w") as wheel:
-    wheel.writestr("greeting_wheel.py", 'greeting = "hello from a wheel"\\n')
-    info = "greeting_wheel-2.0.dist-info/"
-    wheel.writestr(info + "METADATA", "Metadata-Version: 2.1\\nName: greeting-wheel\\nVersion: 2.0\\n")
-    wheel.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
-    wheel.writestr(info + "RECORD", "")
-`
-  execFileSync('/usr/bin/python3', ['-I', '-c', program, wheel])
-  const source = join(scratch, 'npm')
-  mkdirSync(join(source, 'package'), { recursive: true })
-  const manifest = { name: 'greeting-module', version: '3.0.0', main: 'index.js' }
-  writeFileSync(join(source, 'package/package.json'), JSON.stringify(manifest))
-  writeFileSync(join(source, 'package/index.js'), 'exports.greeting = "hello from a module"\n')
-  const tarball = join(scratch, 'greeting-module-3.0.0.tgz')
-  execFileSync('tar', ['-C', source, '-czf', tarball, 'package'])
-  return [wheel, tarball]
-}
-
 describe('in an image of its own, with an index that the policy allows', () => {
   let world: World
   let server: ServerProcess
@@ -62,7 +39,7 @@ describe('in an image of its own, with an index that the policy allows', () => {
     world = await World.make({ builds: { atOnce: 2, memoryBytes: 1024 ** 3 } })
     server = world.server
     await world.say({ 'packages.example': { A: [['11.22.33.44']] } })
-    await world.startOutside('package-index.mjs', '8081', ...makePackages())
+    await world.startOutside('package-index.mjs', '8081', ...makePackages(scratch))
     const built = await buildTemplate(server, { name: 'packages', image })
     expect(built.error).toBeUndefined()
     const network = { mode: 'allow', allow: ['packages.example:8081'] }

@@ -34,6 +34,26 @@ describe('map_inputs', () => {
     expect(await mcp.text('run_python', { code: "'item' in globals()" })).toBe('False')
   }, 90_000)
 
+  test('leaves a job that a later conversation finds in the list, and cancels', async () => {
+    let job: string
+    {
+      await using mcp = await McpClient.overHttp(server)
+      const code = 'import time; time.sleep(600)'
+      const begun = await mcp.call('map_inputs', { code, inputs: [1, 2, 3], concurrency: 1, waitMs: 0 })
+      job = begun.structuredContent.job
+    }
+    await using mcp = await McpClient.overHttp(server)
+    const { structuredContent: listed } = await mcp.call('jobs', { action: 'list' })
+    expect(listed.jobs[0]).toMatchObject({ job, total: 3, succeeded: 0, failed: 0 })
+    const { structuredContent: cancelled } = await mcp.call('jobs', { action: 'cancel', job })
+    expect(cancelled.jobs).toMatchObject([{ job, state: expect.stringMatching(/^cancel/) }])
+    await expect
+      .poll(async () => (await mcp.call('map_inputs', { job })).structuredContent.state, { timeout: 30_000 })
+      .toBe('cancelled')
+    const refused = await mcp.call('jobs', { action: 'cancel' })
+    expect(refused).toMatchObject({ isError: true, _meta: { [ERROR_META]: { code: 'invalid_argument' } } })
+  }, 60_000)
+
   test('without code, inputs or a job says what to give', async () => {
     await using mcp = await McpClient.overHttp(server)
     const answer = await mcp.call('map_inputs', { code: '1' })

@@ -117,15 +117,15 @@ KEY = os.environ["API_KEY"]
 print("the program has", KEY, flush=True)
 http.server.ThreadingHTTPServer(("", int(os.environ["PORT"])), Handler).serve_forever()`
 
-  test('has its environment and secrets in every replica, and nothing shows the value', async () => {
+  test('has its environment and secrets in every replica and version, and nothing shows the value', async () => {
     const { server } = world
-    await server.ok('/v1/services/asking', {
-      method: 'PUT',
-      json: {
-        ...{ port: 3000, start: 'exec python3 -c "$PROGRAM"', replicas: { max: 2, concurrency: 1 } },
-        ...{ secrets: ['API_KEY'], env: { PROGRAM, COLOUR: 'green' } },
-      },
-    })
+    const put = (colour: string) => {
+      const replicas = { max: 2, concurrency: 1 }
+      const inside = { secrets: ['API_KEY'], env: { PROGRAM, COLOUR: colour } }
+      const json = { port: 3000, start: 'exec python3 -c "$PROGRAM"', replicas, ...inside }
+      return server.ok('/v1/services/asking', { method: 'PUT', json })
+    }
+    await put('green')
     const service = () => server.ok('/v1/services/asking')
     await expect.poll(async () => (await service()).versions[0].state, { timeout: 60_000 }).toBe('ready')
     const ask = async (path: string) => (await server.fetch(`/v1/services/asking/http/${path}`)).text()
@@ -142,8 +142,14 @@ http.server.ThreadingHTTPServer(("", int(os.environ["PORT"])), Handler).serve_fo
     for (const { sandboxId } of (await service()).replicas.items)
       await server.ok(`/v1/sandboxes/${sandboxId}/standby`, { json: { tier: 'stored' } })
     expect(await ask('woken')).toBe(`green ${placeholder}`)
+    await put('blue')
+    await expect.poll(async () => (await service()).version, { timeout: 60_000 }).toBe(2)
+    expect(await ask('second')).toBe(`blue ${placeholder}`)
+    await server.ok('/v1/services/asking/rollback', { json: {} })
+    expect(await ask('back')).toBe(`green ${placeholder}`)
     const seen = await take()
-    expect(new Set(seen.map(({ url }) => url))).toEqual(new Set(['/first', '/many', '/woken']))
+    const urls = ['/first', '/many', '/woken', '/second', '/back']
+    expect(new Set(seen.map(({ url }) => url))).toEqual(new Set(urls))
     for (const { headers } of seen) expect(headers).toContain(`Bearer ${VALUE}`)
     const logs = await (await server.fetch('/v1/services/asking/logs')).text()
     expect(logs).toContain(`the program has ${placeholder}`)

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { powerCut } from './power-cut.ts'
 import { ServerProcess } from './server-process.ts'
 
 let server: ServerProcess
@@ -48,20 +49,15 @@ const until = (id: string, state: string) =>
 test('a job of 2,000 inputs keeps each result at its index, and every task ends once', async () => {
   const inputs = Array.from({ length: 2_000 }, (_, index) => index)
   const { id } = await create({ code: 'item * item', inputs, sandboxPer: 'worker', concurrency: 2 })
-  // As many as show the order: all of them would take as long as the rest of this file.
-  await expect
-    .poll(async () => (await get(id)).tasks.succeeded, { timeout: 100_000 })
-    .toBeGreaterThanOrEqual(100)
-  await server.ok(`/v1/jobs/${id}/cancel`, { json: {} })
   const seen = await events(id)
   expect(seen.map(({ seq }) => seq)).toEqual(Array.from({ length: 2_001 }, (_, index) => index + 1))
-  const { succeeded, cancelled } = seen.at(-1).job.tasks
-  expect(succeeded + cancelled).toBe(2_000)
+  const tasksOfAll = { queued: 0, running: 0, succeeded: 2_000, failed: 0, cancelled: 0 }
+  expect(seen.at(-1).job).toMatchObject({ state: 'finished', tasks: tasksOfAll })
+  expect(new Set(seen.slice(0, -1).map(({ task }) => task.index)).size).toBe(2_000)
   const all = await tasks(id)
   expect(all.map(({ index }) => index)).toEqual(inputs)
-  for (const { index, state, result } of all)
-    if (state === 'succeeded') expect(Number(result.text)).toBe(index ** 2)
-  expect(all.filter(({ state }) => state === 'succeeded')).toHaveLength(succeeded)
+  for (const { index, state, attempts, result } of all)
+    expect([state, attempts, result.text]).toEqual(['succeeded', 1, String(index ** 2)])
   expect(await sandboxes()).toEqual([])
 }, 120_000)
 
@@ -83,6 +79,26 @@ describe('a task', () => {
     expect((await sandboxes()).map((one) => one.id)).toEqual([parent.id])
     const { items } = await server.ok('/v1/snapshots')
     expect(items.filter(({ name }: Json) => name !== undefined)).toEqual([])
+  })
+
+  test('starts from a snapshot, which stays', async () => {
+    await server.ok('/v1/sandboxes', { json: { name: 'maker', idleTimeoutMs: 0 } })
+    await server.run('maker', 'base = 40')
+    const { id: snapshotId } = await server.ok('/v1/sandboxes/maker/snapshots', { json: { name: 'loaded' } })
+    await server.call('/v1/sandboxes/maker', { method: 'DELETE' })
+    for (const sandboxPer of ['task', 'worker']) {
+      const { id, origin } = await create({
+        ...{ code: 'base += item; base', inputs: [1, 2], concurrency: 1 },
+        ...{ snapshot: snapshotId, sandboxPer },
+      })
+      expect(origin).toEqual({ snapshotId })
+      await events(id)
+      // A worker keeps what the task before it changed.
+      const second = sandboxPer === 'task' ? '42' : '43'
+      expect((await tasks(id)).map(({ result }) => result.text)).toEqual(['41', second])
+    }
+    expect(await sandboxes()).toEqual([])
+    expect((await server.ok('/v1/snapshots')).items).toMatchObject([{ id: snapshotId }])
   })
 
   test('may be a command, which finds its input and its numbers in the environment', async () => {
@@ -176,47 +192,111 @@ test('a request that is repeated with its key starts nothing', async () => {
   await events(first.id)
 })
 
-test('kill -9 of the server: each task ran, and its result is recorded once', async () => {
-  await server.ok('/v1/volumes', { json: { name: 'outside' } })
-  const count = 24
-  const code = [
-    'import os, time',
-    // One file for each attempt that began: what happened outside of the server's records.
-    'open(f"/data/{item}.{os.environ[\'DORMOUSE_TASK_ATTEMPT\']}", "x").close()',
-    'time.sleep(0.2)',
-    'item',
-  ].join('\n')
-  const volumes = [{ volume: 'outside', path: '/data' }]
-  const inputs = Array.from({ length: count }, (_, index) => index)
-  const { id } = await create({ code, inputs, concurrency: 2, volumes })
-  const early: Json[] = []
-  for (const wanted of [3, 9, 15]) {
-    await expect
-      .poll(async () => (await get(id)).tasks.succeeded, { interval: 20, timeout: 30_000 })
-      .toBeGreaterThanOrEqual(wanted)
-    early.push(...(await tasks(id, '&state=succeeded')))
+test.each(['task', 'worker'])(
+  'kill -9 of the server, a sandbox per %s: each task ran, and its result is recorded once',
+  async (sandboxPer) => {
+    await server.ok('/v1/volumes', { json: { name: 'outside' } })
+    const count = 24
+    const code = [
+      'import os, time',
+      // One file for each attempt that began: what happened outside of the server's records.
+      'open(f"/data/{item}.{os.environ[\'DORMOUSE_TASK_ATTEMPT\']}", "x").close()',
+      'time.sleep(0.2)',
+      'item',
+    ].join('\n')
+    const volumes = [{ volume: 'outside', path: '/data' }]
+    const inputs = Array.from({ length: count }, (_, index) => index)
+    const { id } = await create({ code, inputs, concurrency: 2, volumes, sandboxPer })
+    const early: Json[] = []
+    for (const wanted of [3, 9, 15]) {
+      await expect
+        .poll(async () => (await get(id)).tasks.succeeded, { interval: 20, timeout: 30_000 })
+        .toBeGreaterThanOrEqual(wanted)
+      early.push(...(await tasks(id, '&state=succeeded')))
+      await server.kill()
+      await server.begin()
+    }
+    const all = await events(id)
+    expect(all.at(-1).job).toMatchObject({ state: 'finished', tasks: { succeeded: count, failed: 0 } })
+    const ended = all.slice(0, -1)
+    expect(ended.map(({ seq }) => seq)).toEqual(inputs.map((index) => index + 1))
+    expect(ended.map(({ task }) => task.index).sort((a, b) => a - b)).toEqual(inputs)
+    const final = await tasks(id)
+    expect(final.map(({ result }) => result.text)).toEqual(inputs.map(String))
+    // A result that was recorded once is never another one later.
+    for (const task of early) expect(final[task.index]).toEqual(task)
+    await server.ok('/v1/sandboxes', { json: { name: 'reader', volumes } })
+    const files: string[] = JSON.parse(
+      await server.run('reader', 'import os, json; print(json.dumps(os.listdir("/data")))'),
+    )
+    for (const { index, attempts } of final) {
+      const began = files
+        .filter((file) => file.startsWith(`${index}.`))
+        .map((file) => Number(file.split('.')[1]))
+      expect(began.length).toBeGreaterThanOrEqual(1)
+      // The recorded attempt began, and no attempt began after it.
+      expect(Math.max(...began)).toBe(attempts)
+    }
+  },
+  120_000,
+)
+
+/** Says when an attempt began, outside of the records of the server, and does not end before it may. */
+const WAITS = [
+  'import os, time',
+  'open(f"/data/{item}.{os.environ[\'DORMOUSE_TASK_ATTEMPT\']}", "x").close()',
+  'while not os.path.exists("/data/go"): time.sleep(0.05)',
+  'f"{item} in attempt {os.environ[\'DORMOUSE_TASK_ATTEMPT\']}"',
+].join('\n')
+
+describe.each(['task', 'worker'])('a task whose sandbox is lost, with a sandbox per %s', (sandboxPer) => {
+  /** A job of four tasks, two of which run until they may end. */
+  async function begin(): Promise<{ id: string; running: Json[]; go: () => Promise<unknown> }> {
+    await server.ok('/v1/volumes', { json: { name: 'shared' } })
+    const volumes = [{ volume: 'shared', path: '/data' }]
+    const inputs = [0, 1, 2, 3]
+    const { id } = await create({ code: WAITS, inputs, concurrency: 2, volumes, sandboxPer })
+    await expect.poll(async () => (await began()).sort(), { timeout: 60_000 }).toEqual(['/0.1', '/1.1'])
+    const running = await tasks(id, '&state=running')
+    const go = () => server.ok('/v1/volumes/shared/files?path=/go', { method: 'PUT', body: 'go' })
+    return { id, running, go }
+  }
+
+  const began = async (): Promise<string[]> =>
+    (await server.ok('/v1/volumes/shared/files/list?path=/')).items
+      .map(({ path }: Json) => path)
+      .filter((path: string) => /\.\d$/.test(path))
+
+  /** The attempts of the tasks that were lost, and every result once. */
+  async function expectResults(id: string, attempts: number[]): Promise<void> {
+    const all = await events(id)
+    const indexes = all.slice(0, -1).map(({ task }) => task.index)
+    expect(indexes.sort()).toEqual([0, 1, 2, 3])
+    const found = await tasks(id)
+    expect(found.map((task) => task.attempts)).toEqual(attempts)
+    const texts = attempts.map((attempt, index) => `'${index} in attempt ${attempt}'`)
+    expect(found.map(({ state, result }) => [state, result.text])).toEqual(
+      texts.map((text) => ['succeeded', text]),
+    )
+    expect(await sandboxes()).toEqual([])
+  }
+
+  test('by a power cut is executed again, and the result of that attempt is recorded', async () => {
+    const { id, go } = await begin()
     await server.kill()
+    await powerCut(server.factory)
     await server.begin()
-  }
-  const all = await events(id)
-  expect(all.at(-1).job).toMatchObject({ state: 'finished', tasks: { succeeded: count, failed: 0 } })
-  const ended = all.slice(0, -1)
-  expect(ended.map(({ seq }) => seq)).toEqual(inputs.map((index) => index + 1))
-  expect(ended.map(({ task }) => task.index).sort((a, b) => a - b)).toEqual(inputs)
-  const final = await tasks(id)
-  expect(final.map(({ result }) => result.text)).toEqual(inputs.map(String))
-  // A result that was recorded once is never another one later.
-  for (const task of early) expect(final[task.index]).toEqual(task)
-  await server.ok('/v1/sandboxes', { json: { name: 'reader', volumes } })
-  const files: string[] = JSON.parse(
-    await server.run('reader', 'import os, json; print(json.dumps(os.listdir("/data")))'),
-  )
-  for (const { index, attempts } of final) {
-    const began = files
-      .filter((file) => file.startsWith(`${index}.`))
-      .map((file) => Number(file.split('.')[1]))
-    expect(began.length).toBeGreaterThanOrEqual(1)
-    // The recorded attempt began, and no attempt began after it.
-    expect(Math.max(...began)).toBe(attempts)
-  }
-}, 120_000)
+    // Those that have not run yet come first.
+    await expect.poll(began, { timeout: 30_000 }).toEqual(expect.arrayContaining(['/2.1', '/3.1']))
+    await go()
+    await expectResults(id, [2, 2, 1, 1])
+  }, 120_000)
+
+  test('because someone deletes it is executed again, the others are not', async () => {
+    const { id, running, go } = await begin()
+    await server.ok(`/v1/sandboxes/${running[1].sandboxId}`, { method: 'DELETE' })
+    await expect.poll(began, { timeout: 30_000 }).toContain('/2.1')
+    await go()
+    await expectResults(id, [1, 2, 1, 1])
+  }, 120_000)
+})

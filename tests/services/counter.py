@@ -1,4 +1,4 @@
-"""A program as people deploy it: counts requests in memory, keeps sessions, ends when asked to."""
+"""A program as people deploy it: counts requests in memory, keeps sessions and files, ends when asked to."""
 import http.server
 import json
 import os
@@ -8,6 +8,8 @@ import time
 import uuid
 
 count = 0
+# Another start of the program has another one.
+started = uuid.uuid4().hex
 lock = threading.Lock()
 sessions = set()
 healthy = True
@@ -30,8 +32,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with lock:
             count += 1
             seen = count
+            if self.path == "/keep":
+                with open("/data/kept", "a") as kept:
+                    print(os.uname().nodename, seen, file=kept)
         print(f"request {seen} for {self.path}", flush=True)
-        told = {"count": seen, "version": VERSION, "pid": os.getpid(), "host": os.uname().nodename}
+        told = {"count": seen, "version": VERSION, "started": started, "pid": os.getpid(), "host": os.uname().nodename}
         is_well = healthy and time.monotonic() >= warm_at
         self.answer(503 if self.path == "/healthz" and not is_well else 200, told)
 

@@ -1,5 +1,8 @@
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
 import { send } from '../server/ports/harness.ts'
 import { ServerProcess } from '../server/server-process.ts'
 import { ServiceServer } from './service-server.ts'
@@ -59,20 +62,23 @@ describe('a service', () => {
     const found = await services.logs('counter', '?search=request%202')
     expect(found.map(({ text }) => text)).toEqual(['request 2 for /'])
     expect(await services.logs('counter', `?after=${found[0].seq}&tail=1`)).toHaveLength(1)
-    expect(await services.logs('counter', `?since=${new Date(Date.now() + 60_000).toISOString()}`)).toEqual(
-      [],
-    )
+    const since = async (at: string) => (await services.logs('counter', `?since=${at}`)).map(({ seq }) => seq)
+    expect(await since(new Date(Date.now() + 60_000).toISOString())).toEqual([])
+    const later = all.filter(({ at }) => at >= found[0].at)
+    expect(later.length).toBeLessThan(all.length)
+    expect(await since(found[0].at)).toEqual(later.map(({ seq }) => seq))
     const stop = new AbortController()
-    const following = await server.fetch('/v1/services/counter/logs?follow=true&tail=0', {
+    const following = await server.fetch('/v1/services/counter/logs?follow=true&tail=0&search=/followed', {
       signal: stop.signal,
     })
-    await services.ask('counter', '/followed')
+    for (const path of ['/passed', '/followed']) await services.ask('counter', path)
     let seen = ''
     for await (const piece of following.body as ReadableStream<Uint8Array>) {
       seen += Buffer.from(piece)
       if (seen.includes('/followed')) break
     }
     stop.abort()
+    expect(seen).not.toContain('/passed')
   })
 
   test.each([
@@ -93,6 +99,61 @@ describe('a service', () => {
     expect(await services.ask('counter')).toMatchObject({ version: 'one' })
   })
 
+  test('with a volume writes to it from every replica and version, over sleeps and rollbacks', async () => {
+    await server.ok('/v1/volumes', { json: { name: 'data' } })
+    const replicas = { max: 2, concurrency: 1 }
+    const volumes = [{ volume: 'data', path: '/data' }]
+    await services.deploy('keeper', { volumes, replicas })
+    const hosts = new Set<string>()
+    const keep = async () => {
+      const { host, count } = await services.ask('keeper', '/keep')
+      hosts.add(host)
+      return `${host} ${count}`
+    }
+    const kept = [await keep()]
+    while (hosts.size < 2) {
+      const slow = services.ask('keeper', '/slow')
+      kept.push(await keep())
+      await slow
+    }
+    for (const { sandboxId } of (await server.ok('/v1/services/keeper')).replicas.items)
+      await server.ok(`/v1/sandboxes/${sandboxId}/standby`, { json: { tier: 'stored' } })
+    kept.push(await keep())
+    await services.deploy('keeper', { volumes, env: { VERSION: '2' } })
+    kept.push(await keep())
+    await server.ok('/v1/services/keeper/rollback', { json: {} })
+    kept.push(await keep())
+    const file = await (await server.fetch('/v1/volumes/data/files?path=/kept')).text()
+    expect(file.trimEnd().split('\n')).toEqual(kept)
+  })
+
+  test('serves WebSockets at its path and its host name, also after a sleep', async () => {
+    const program = await readFile(new URL('../server/ports/inside.py', import.meta.url), 'utf8')
+    const start = 'exec python3 -c "$PROGRAM" $PORT'
+    const { id, replicas } = await services.deploy('echoing', { start, env: { PROGRAM: program } })
+    const { host, origin } = new URL(server.url.replace('http', 'ws'))
+    const authorization = `Bearer ${server.key}`
+    const opened: WebSocket[] = []
+    const open = async (path: string, name = host) => {
+      const socket = new WebSocket(origin + path, { headers: { authorization, host: name } })
+      opened.push(socket)
+      await once(socket, 'open')
+      return async (text: string) => {
+        const answer = once(socket, 'message')
+        socket.send(text)
+        return String((await answer)[0])
+      }
+    }
+    const sockets = [await open('/v1/services/echoing/http/ws'), await open('/ws', `${id}.localhost`)]
+    for (const say of sockets) expect(await say('awake')).toBe('awake')
+    const sandbox = `/v1/sandboxes/${replicas.items[0].sandboxId}`
+    await server.ok(`${sandbox}/standby`, { json: { tier: 'stored' } })
+    for (const say of sockets) expect(await say('after a sleep')).toBe('after a sleep')
+    const anonymous = new WebSocket(`${origin}/v1/services/${id}/http/ws`)
+    expect(((await once(anonymous, 'error')) as [Error])[0].message).toContain('401')
+    for (const socket of opened) socket.terminate()
+  })
+
   test('of another key is not found', async () => {
     const { key } = await server.ok('/v1/keys', { json: { name: 'other', scopes: ['run', 'read'] } })
     const { id } = await server.ok('/v1/services/counter')
@@ -104,8 +165,11 @@ describe('a service', () => {
 })
 
 describe('versions', () => {
+  let startedAs: string
+
   test('requests go to the new version when it is ready, without one that fails', async () => {
     await services.deploy('moving', { env: { VERSION: '1' } })
+    startedAs = (await services.ask('moving')).started
     const seen: string[] = []
     const stop = new AbortController()
     const asking = (async () => {
@@ -135,10 +199,19 @@ describe('versions', () => {
     expect(await services.ask('moving')).toMatchObject({ version: '2' })
   })
 
-  test('a rollback serves the older version from the state in which it was ready', async () => {
+  test('a rollback serves the older version from the state in which it was ready: it starts and builds nothing', async () => {
+    // As in the replica that this version had: the memory in which it was ready, from before its first request.
+    const programs = (await services.logs('moving')).filter(({ text }) => text.includes('listens on'))
     const back = await server.ok('/v1/services/moving/rollback', { json: {} })
     expect(back).toMatchObject({ version: 1 })
-    expect(await services.ask('moving')).toMatchObject({ version: '1', count: 1 })
+    const answer = await services.ask('moving')
+    expect(answer).toMatchObject({ version: '1', count: 1, started: startedAs })
+    const replica = back.replicas.items.find(({ version }: { version: number }) => version === 1)
+    const { items: processes } = await server.ok(`/v1/sandboxes/${replica.sandboxId}/processes`)
+    expect(processes).toHaveLength(1)
+    expect((await services.logs('moving')).filter(({ text }) => text.includes('listens on'))).toEqual(
+      programs,
+    )
     expect(await server.ok('/v1/services/moving/rollback', { json: { version: 2 } })).toMatchObject({
       version: 2,
     })
@@ -154,15 +227,25 @@ describe('versions', () => {
 })
 
 describe('the program of a service', () => {
-  test('starts again when it ends, and requests wait for it', async () => {
+  test('starts again when it ends, after a pause that grows, and requests wait for it', async () => {
     await services.deploy('ending')
     await services.ask('ending')
-    await server.fetch('/v1/services/ending/http/end').catch(() => {})
-    await services.until('ending', ({ replicas }) => replicas.items[0].state === 'restarting')
-    expect(await services.ask('ending')).toMatchObject({ count: 1 })
-    expect(await server.ok('/v1/services/ending')).toMatchObject({ replicas: { items: [{ restarts: 1 }] } })
-    const said = (await services.logs('ending')).filter(({ stream }) => stream === 'system')
-    expect(said.map(({ text }) => text)).toContain('the program ended with exit code 3')
+    const begun: number[] = []
+    for (const restarts of [1, 2, 3]) {
+      await server.fetch('/v1/services/ending/http/end').catch(() => {})
+      await services.until('ending', ({ replicas }) => replicas.items[0].state === 'restarting')
+      expect(await services.ask('ending')).toMatchObject({ count: 1 })
+      expect(await server.ok('/v1/services/ending')).toMatchObject({ replicas: { items: [{ restarts }] } })
+    }
+    const lines = await services.logs('ending')
+    const said = lines.filter(({ stream }) => stream === 'system').map(({ text }) => text)
+    expect(said.filter((text) => text === 'the program ended with exit code 3')).toHaveLength(3)
+    expect(said.filter((text) => text.startsWith('it starts again in'))).toEqual(
+      ['1 s', '2 s', '4 s'].map((pause) => `it starts again in ${pause}`),
+    )
+    for (const { text, at } of lines) if (text.includes('listens on')) begun.push(Date.parse(at))
+    expect(begun).toHaveLength(4)
+    expect((begun[3] ?? 0) - (begun[2] ?? 0)).toBeGreaterThan(4_000)
   })
 
   test('may stop listening without an end: requests wait until it listens', async () => {
@@ -279,11 +362,17 @@ describe('replicas', () => {
     }
   })
 
-  test('stay awake as many as `min` says', async () => {
-    await server.ok('/v1/services/wide', { method: 'PATCH', json: { replicas: { min: 1, max: 3 } } })
-    const { replicas } = await services.until('wide', ({ replicas }) => replicas.items[0].isAwake)
-    const why = await server.ok(`/v1/sandboxes/${replicas.items[0].sandboxId}/why`)
-    expect(JSON.stringify(why)).toContain('stays awake')
+  test('stay awake as many as `min` says, and another one takes the place of one that is gone', async () => {
+    await server.ok('/v1/services/wide', { method: 'PATCH', json: { replicas: { min: 2, max: 3 } } })
+    const twoAwake = (service: { replicas: { items: { state: string; isAwake: boolean }[] } }) =>
+      service.replicas.items.filter(({ state, isAwake }) => state === 'ready' && isAwake).length >= 2
+    const { replicas } = await services.until('wide', twoAwake)
+    for (const { sandboxId } of replicas.items.slice(0, 2))
+      expect(JSON.stringify(await server.ok(`/v1/sandboxes/${sandboxId}/why`))).toContain('stays awake')
+    for (const { sandboxId } of replicas.items)
+      expect((await server.call(`/v1/sandboxes/${sandboxId}`, { method: 'DELETE' })).status).toBe(204)
+    await services.until('wide', twoAwake)
+    await server.ok('/v1/services/wide', { method: 'PATCH', json: { replicas: { min: 0, max: 3 } } })
   })
 })
 

@@ -35,6 +35,7 @@ export const sandboxOutput = z.object({
   state: z.string().describe('`running`, or `standby` while it sleeps. Any call wakes it.'),
   tier: z.string().optional().describe('Where it sleeps: `frozen` in memory, `stored` on disk.'),
   template: z.string(),
+  isolation: z.string().describe('`process`, or `microvm` for a virtual machine.'),
   createdAt: z.string(),
   lastActiveAt: z.string(),
   forkedFrom: z.string().optional(),
@@ -46,7 +47,9 @@ export const sandboxOutput = z.object({
 })
 
 export function describeSandbox(info: SandboxInfo): z.input<typeof sandboxOutput> {
-  const { id, name, state, tier, template, createdAt, lastActiveAt, forkedFrom, lostSince } = info
+  const { id, name, state, tier, template, isolation } = info
+  const { createdAt, lastActiveAt, forkedFrom, lostSince } = info
   const damage = info.damage && { reason: info.damage.reason, rollbackTo: info.damage.rollbackTo }
-  return { id, name, state, tier, template, createdAt, lastActiveAt, forkedFrom, lostSince, damage }
+  const times = { createdAt, lastActiveAt, forkedFrom, lostSince }
+  return { id, name, state, tier, template, isolation, ...times, damage }
 }

@@ -18,6 +18,11 @@ export const SANDBOXES_LISTED_MAX = 100
 export const SNAPSHOTS_LISTED_MAX = 100
 export const VOLUMES_LISTED_MAX = 100
 export const TEMPLATES_LISTED_MAX = 100
+export const SERVICES_LISTED_MAX = 100
+export const JOBS_LISTED_MAX = 100
+/** Lines of the log of a service in one answer: what a model reads at once. */
+export const LOG_LINES_DEFAULT = 100
+export const LOG_LINES_MAX = 1_000
 
 /** The maximum of the server. */
 export const TIMEOUT_MAX_MS = 24 * 3600 * 1000
@@ -30,6 +35,8 @@ export const HOLD_MAX_MINUTES = 24 * 60
 export const CHECKPOINT_MAX_MINUTES = 24 * 60
 export const LINK_MAX_MINUTES = 30 * 24 * 60
 export const PORT_WAIT_MAX_MS = 10 * 60_000
+/** The maximum of the server: a week. */
+export const KEEP_CONNECTIONS_MAX_MINUTES = 7 * 24 * 60
 
 /** Shorter than the time-out of common clients, which is a minute. */
 export const WAIT_DEFAULT_MS = 50_000

@@ -78,6 +78,11 @@ export class TemplateBuilder {
     return new TemplateBuilder({ ...this.#fields, network: policy })
   }
 
+  /** The default for sandboxes of the template. */
+  isolation(kind: NonNullable<CreateTemplateBody['isolation']>): TemplateBuilder {
+    return new TemplateBuilder({ ...this.#fields, isolation: kind })
+  }
+
   describe(description: string): TemplateBuilder {
     return new TemplateBuilder({ ...this.#fields, description })
   }

@@ -35,6 +35,7 @@ class AsyncTemplates:
         description: Optional[str] = None,
         from_: Optional[str] = None,
         network: Optional[Network] = None,
+        isolation: Optional[str] = None,
         packages: Optional[Sequence[str]] = None,
         pip: Optional[Sequence[str]] = None,
         commands: Optional[Sequence[str]] = None,
@@ -53,8 +54,9 @@ class AsyncTemplates:
 
         The build runs in a sandbox of the template `from_` (default `python`), which may reach what `network` allows
         (default: package registries). `packages` are Debian's and `pip` Python's. Then bash runs `commands` as root.
-        Every sandbox starts with the modules of `preload` imported. For the arguments after it, `build` takes a
-        `TemplateBuilder`; here `registry_auth` is a user name and a password, and `context` the id of an `upload`.
+        `isolation` is the default for sandboxes of the template. They start with the modules of `preload` imported.
+        For the arguments after it, `build` takes a `TemplateBuilder`; here `registry_auth` is a user name and a
+        password, and `context` the id of an `upload`.
         """
         body = given(
             name=name,
@@ -62,6 +64,7 @@ class AsyncTemplates:
             description=description,
             from_=from_,
             network=network_body(network),
+            isolation=isolation,
             packages=packages,
             pip=pip,
             commands=commands,

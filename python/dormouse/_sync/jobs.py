@@ -61,6 +61,7 @@ class Jobs:
         template: Optional[str] = None,
         snapshot: Optional[str] = None,
         sandbox: Optional[str] = None,
+        isolation: Optional[str] = None,
         sandbox_per: Optional[str] = None,
         concurrency: Optional[int] = None,
         retries: Optional[int] = None,
@@ -88,12 +89,13 @@ class Jobs:
         """
         retry = given(retries=optional_count("retries", retries), backoff_ms=milliseconds("backoff", backoff))
         work = given(command=command, language=language, context=context, code=code_of(code, variable))
-        origin = given(template=template, snapshot=snapshot, sandbox=sandbox, sandbox_per=sandbox_per)
-        order = given(concurrency=concurrency, priority=priority, timeout_ms=milliseconds("timeout", timeout))
+        origin = given(template=template, snapshot=snapshot, sandbox=sandbox, isolation=isolation)
+        order = given(concurrency=concurrency, priority=priority, sandbox_per=sandbox_per)
         inside = given(env=env, volumes=mounts_body(volumes), network=network_body(network), secrets=secrets)
-        limits = given(limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files), retry=retry or None)
+        limits = given(limits=limits_body(memory_bytes, cpus, pids, disk_bytes, files))
+        bounds = given(timeout_ms=milliseconds("timeout", timeout), retry=retry or None)
         labels = given(variable=variable, name=name, metadata=metadata, idempotency_key=idempotency_key)
-        body = {**work, **origin, **order, **inside, **limits, **labels, "inputs": list(inputs)}
+        body = {**work, **origin, **order, **bounds, **inside, **limits, **labels, "inputs": list(inputs)}
         repeatable = idempotency_key is not None
         return decode(Job, self._http.json("POST", "/v1/jobs", body=body, repeatable=repeatable))
 

@@ -8,7 +8,7 @@ import { type NetworkFlags, networkOptions } from './network-flags.ts'
 import { omitUndefined } from './omit-undefined.ts'
 import { type PolicyFlags, policyOptions, toPolicy } from './policy-flags.ts'
 
-type Isolation = NonNullable<CreateOptions['isolation']>
+export type Isolation = NonNullable<CreateOptions['isolation']>
 const ISOLATIONS: readonly Isolation[] = ['process', 'microvm']
 
 /** What a new sandbox is like: for `create` and `run --new`. */
@@ -22,12 +22,14 @@ export interface CreateFlags extends NetworkFlags, PolicyFlags {
   readonly secret?: readonly string[]
 }
 
+export function isolationOption(what: string): Option {
+  return new Option('--isolation <kind>', what).choices(ISOLATIONS)
+}
+
 export function createOptions(): Option[] {
   return [
     new Option('--template <name>', 'the template to start from'),
-    new Option('--isolation <kind>', 'share the kernel of the host, or be a virtual machine').choices(
-      ISOLATIONS,
-    ),
+    isolationOption('share the kernel of the host, or be a virtual machine'),
     new Option('--snapshot <snapshot>', 'start from this snapshot: its id, name, or SANDBOX/NAME'),
     new Option('-e, --env <name=value>', 'an environment variable for everything inside').argParser(
       pairsFlag('--env'),

@@ -7,7 +7,7 @@ import type { Define } from './program.ts'
 /** Flags of `create` about the sandboxes of tasks. */
 const OF_TASKS = new Set([
   ...['--env', '--metadata', '--volume', '--secret', '--network', '--allow', '--deny'],
-  ...['--memory', '--cpus', '--pids', '--disk', '--files'],
+  ...['--memory', '--cpus', '--pids', '--disk', '--files', '--isolation'],
 ])
 
 /** Commands about jobs: code or a command over many inputs. */

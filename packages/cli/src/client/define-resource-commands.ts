@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { isolationOption } from './create-flags.ts'
 import { defineVolumeCommands } from './define-volume-commands.ts'
 import { collectValues, quietOption } from './flags.ts'
 import { addNote } from './help.ts'
@@ -65,6 +66,7 @@ function templateOptions(): Option[] {
     new Option('--snapshot <snapshot>', 'make the template from this snapshot, without a build'),
     new Option('--description <text>', 'a description for readers'),
     new Option('--from <template>', 'the template to build on (default: python)'),
+    isolationOption('whether its sandboxes share the kernel of the host, or are virtual machines'),
     new Option(
       '--image <image>',
       'the container image to build on: node:24, an archive (web.tar) or an OCI layout (./web)',

@@ -13,7 +13,6 @@ const NOT_OF_SERVICES = new Set([
     '--wake-on-data',
     '--at-memory-limit',
     '--checkpoint-every',
-    '--isolation',
     '--expires-after',
     '--expires-idle',
   ],

@@ -2,8 +2,10 @@ import { z } from 'zod'
 import { CODE_MAX_BYTES, RUN_TIMEOUT_MAX_MS } from '../limits.ts'
 import {
   booleanTextOr,
+  ISOLATION_TEXT,
   integerText,
   integerTextOr,
+  isolationField,
   nameField,
   PAGE_LIMIT_MAX,
   pageOf,
@@ -38,7 +40,7 @@ const inputField = z.unknown().refine((value) => JSON.stringify(value).length <=
   error: `must be at most ${JOB_INPUT_MAX_BYTES} bytes of JSON`,
 })
 
-const { env, limits, volumes, network, secrets, metadata } = createSandboxSchema.shape
+const { env, limits, volumes, network, secrets, metadata, isolation } = createSandboxSchema.shape
 
 const retrySchema = z
   .strictObject({
@@ -81,6 +83,7 @@ export const createJobSchema = z
     sandbox: sandboxRefField
       .exactOptional()
       .describe('Run tasks in forks of this sandbox, all of its state when the job was created.'),
+    isolation,
     sandboxPer: z
       .enum(['task', 'worker'])
       .default('task')
@@ -170,6 +173,7 @@ export const jobSchema = z
         sandboxId: sandboxIdField.optional(),
       })
       .describe('What its sandboxes start from.'),
+    isolation: isolationField.optional().describe(`${ISOLATION_TEXT} Absent if the request named none.`),
     sandboxPer: z.enum(['task', 'worker']),
     concurrency: z.int(),
     priority: z.int(),

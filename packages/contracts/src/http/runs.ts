@@ -71,12 +71,13 @@ export const runSchema = z
   .meta({ id: 'RunCode', examples: [{ code: 'import pandas as pd; pd.DataFrame({"a": [1, 2]})' }] })
 
 /** Options of a sandbox that exists for one run. */
-const { env, limits, volumes, network, secrets } = createSandboxSchema.shape
+const { env, limits, volumes, network, secrets, isolation } = createSandboxSchema.shape
 export const runOnceSchema = z
   .strictObject({
     ...codeFields,
     language: languageField.default('python'),
     template: nameField.default(DEFAULT_TEMPLATE),
+    isolation,
     env,
     limits,
     volumes,

@@ -1,8 +1,10 @@
 import { z } from 'zod'
 import {
   booleanTextOr,
+  ISOLATION_TEXT,
   integerText,
   integerTextOr,
+  isolationField,
   nameField,
   pageOf,
   pageQuery,
@@ -88,7 +90,7 @@ const restartField = z
     'Whether the program starts again when it ends. It waits between two starts, one second at first and at most a minute. At first `always`.',
   )
 
-const { env, secrets, volumes, limits } = createSandboxSchema.shape
+const { env, secrets, volumes, limits, isolation } = createSandboxSchema.shape
 const { image, registryAuth, dockerfile, context, buildArgs, target, steps, start } = recipeFields
 
 export const deployServiceSchema = z
@@ -106,7 +108,7 @@ export const deployServiceSchema = z
       .describe('When the program is ready. Default: it listens on `port`, within one minute.'),
     cwd: textField({ maxBytes: 4096, minLength: 1 }).exactOptional(),
     user: textField({ maxBytes: 100, minLength: 1 }).exactOptional(),
-    ...{ env, secrets, volumes, limits },
+    ...{ env, secrets, volumes, limits, isolation },
     network: networkSchema.exactOptional(),
     public: z
       .boolean()
@@ -163,6 +165,7 @@ const serviceVersionSchema = z
       .describe('`building`: its template is built. `starting`: its program starts. `ready`: it can serve.'),
     isCurrent: z.boolean().describe('Whether requests go to it.'),
     createdAt: timestampField,
+    isolation: isolationField.optional().describe(`${ISOLATION_TEXT} Absent if the request named none.`),
     template: z.string().optional().describe('`GET /v1/templates/{name}/log` has the log of its build.'),
     error: z.string().optional().describe('Why it failed. The version before it keeps serving.'),
   })

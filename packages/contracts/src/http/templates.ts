@@ -1,7 +1,9 @@
 import { z } from 'zod'
 import { materialSchema } from '../materials.ts'
 import {
+  ISOLATION_TEXT,
   integerTextOr,
+  isolationField,
   nameField,
   pageOf,
   pageQuery,
@@ -63,6 +65,9 @@ export const createTemplateSchema = z
       .max(LIST_MAX)
       .exactOptional()
       .describe('Python modules that are already imported in every new sandbox.'),
+    isolation: isolationField
+      .exactOptional()
+      .describe(`Default for sandboxes of the template. ${ISOLATION_TEXT} The build itself has \`process\`.`),
     ...recipeFields,
   })
   .refine(
@@ -101,6 +106,7 @@ export const templateSchema = z
       ),
     from: nameField.optional().describe('The template that this one was built on.'),
     image: z.string().optional().describe('The container image at the bottom.'),
+    isolation: isolationField.optional().describe(`Default for sandboxes of the template. ${ISOLATION_TEXT}`),
     failedStep: z
       .string()
       .optional()

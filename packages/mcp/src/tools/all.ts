@@ -1,11 +1,13 @@
 import type { Tool } from '../tool.ts'
 import { contexts } from './contexts.ts'
 import { listFiles, readFile, writeFile } from './files.ts'
+import { jobs } from './jobs.ts'
 import { mapInputs } from './map.ts'
 import { previewUrl } from './ports.ts'
 import { runJavascript, runPython, runShell } from './run.ts'
 import { cancelRun, getRun } from './runs.ts'
 import { createSandbox, deleteSandbox, listSandboxes } from './sandboxes.ts'
+import { deployService, services } from './services.ts'
 import {
   checkpointSandbox,
   deleteSnapshot,
@@ -50,5 +52,8 @@ export const TOOLS: readonly Tool[] = [
   holdSandbox,
   checkpointSandbox,
   volumes,
+  deployService,
+  services,
+  jobs,
   listTemplates,
 ]

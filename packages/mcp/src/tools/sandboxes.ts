@@ -2,7 +2,7 @@ import { burrowLimitsSchema, ISOLATIONS, MIN_MEMORY_BYTES } from '@dormouse/cont
 import { type NetworkOptions, Sandbox } from 'dormouse'
 import { z } from 'zod'
 import { describeSandbox, sandboxOutput } from '../fields.ts'
-import { MEMORY_MAX_MB, SANDBOXES_LISTED_MAX } from '../limits.ts'
+import { KEEP_CONNECTIONS_MAX_MINUTES, MEMORY_MAX_MB, SANDBOXES_LISTED_MAX } from '../limits.ts'
 import { defineTool } from '../tool.ts'
 
 const MIB = 1024 ** 2
@@ -44,6 +44,18 @@ other tools.`,
       .describe(
         'When true, it wakes by itself for timers, `sleep` and time-outs of its processes. Default: false, so they stand still while it sleeps.',
       ),
+    keepConnectionsMinutes: z
+      .number()
+      .min(0)
+      .max(KEEP_CONNECTIONS_MAX_MINUTES)
+      .optional()
+      .describe(
+        'How long connections that it opened to servers outside stay open while it sleeps. 0: they end at every sleep. Default: 60.',
+      ),
+    wakeOnData: z
+      .boolean()
+      .optional()
+      .describe('When true, it wakes when data arrives on such a connection. Default: false.'),
     network: z
       .union([z.enum(['public', 'none']), z.array(z.string())])
       .optional()
@@ -54,7 +66,7 @@ other tools.`,
   output: sandboxOutput,
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   call: async (
-    { name, template, snapshot, isolation, memoryMb, cpus, env, wakeOnTimer, network },
+    { name, template, snapshot, isolation, memoryMb, cpus, env, wakeOnTimer, network, ...connections },
     { conversation, signal },
   ) => {
     const limits = {
@@ -70,6 +82,7 @@ other tools.`,
       ...(env !== undefined && { env }),
       ...(wakeOnTimer !== undefined && { wakeOnTimer }),
       ...(network !== undefined && { network: networkOf(network) }),
+      ...connectionsOf(connections),
     }
     const which = { client: conversation.client, signal }
     const sandbox = await (name === undefined
@@ -78,6 +91,21 @@ other tools.`,
     return { structured: describeSandbox(sandbox.info) }
   },
 })
+
+interface Connections {
+  readonly keepConnectionsMinutes?: number | undefined
+  readonly wakeOnData?: boolean | undefined
+}
+
+function connectionsOf({ keepConnectionsMinutes: minutes, wakeOnData }: Connections) {
+  if (minutes === undefined && wakeOnData === undefined) return {}
+  return {
+    connections: {
+      ...(minutes !== undefined && { keepAsleepMs: Math.round(minutes * 60_000) }),
+      ...(wakeOnData !== undefined && { wakeOnData }),
+    },
+  }
+}
 
 function networkOf(network: 'public' | 'none' | string[]): NetworkOptions {
   return typeof network === 'string' ? { mode: network } : { mode: 'allow', allow: network }

@@ -34,6 +34,7 @@ export function SandboxHead({ info }: { info: SandboxInfo }) {
       <div class="line facts">
         {info.name !== undefined && <code>{info.id}</code>}
         <span>{info.template}</span>
+        {info.isolation === 'process' ? null : <span>{info.isolation}</span>}
         <span>{bytes(activity?.memoryBytes)}</span>
         <span class="why">{activity?.why}</span>
         <DayStrip day={activity?.day} />

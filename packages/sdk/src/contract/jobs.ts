@@ -11,6 +11,7 @@ export type CreateJobBody = {
   template?: string
   snapshot?: string
   sandbox?: string
+  isolation?: 'microvm' | 'process'
   sandboxPer?: 'task' | 'worker' | undefined
   concurrency?: number | undefined
   retry?: { retries?: number | undefined; backoffMs?: number | undefined } | undefined
@@ -35,6 +36,7 @@ export type JobAnswer = {
   tasks: { queued: number; running: number; succeeded: number; failed: number; cancelled: number }
   total: number
   origin: { template?: string | undefined; snapshotId?: string | undefined; sandboxId?: string | undefined }
+  isolation?: 'microvm' | 'process' | undefined
   sandboxPer: 'task' | 'worker'
   concurrency: number
   priority: number

@@ -118,6 +118,7 @@ export type RunOnceBody = {
   timeoutMs?: number
   language?: 'bash' | 'javascript' | 'python' | 'r' | 'typescript' | undefined
   template?: string | undefined
+  isolation?: 'microvm' | 'process'
   env?: Record<string, string> | undefined
   limits?:
     | { memoryBytes?: number; cpus?: number; pids?: number; diskBytes?: number; files?: number }

@@ -29,6 +29,7 @@ export type DeployServiceBody = {
   limits?:
     | { memoryBytes?: number; cpus?: number; pids?: number; diskBytes?: number; files?: number }
     | undefined
+  isolation?: 'microvm' | 'process'
   network?: NetworkBody
   public?: boolean
   replicas?: { min?: number; max?: number; concurrency?: number; idleMs?: number }
@@ -72,6 +73,7 @@ export type ServiceAnswer = {
     state: 'building' | 'failed' | 'ready' | 'starting'
     isCurrent: boolean
     createdAt: string
+    isolation?: 'microvm' | 'process' | undefined
     template?: string | undefined
     error?: string | undefined
   }[]

@@ -28,6 +28,7 @@ export type CreateTemplateBody = {
   pip?: string[]
   commands?: string[]
   preload?: string[]
+  isolation?: 'microvm' | 'process'
 }
 
 export type TemplateAnswer = {
@@ -37,6 +38,7 @@ export type TemplateAnswer = {
   source: 'built_in' | 'description' | 'host' | 'snapshot'
   from?: string | undefined
   image?: string | undefined
+  isolation?: 'microvm' | 'process' | undefined
   failedStep?: string | undefined
   progress?: string | undefined
   snapshotId?: string | undefined

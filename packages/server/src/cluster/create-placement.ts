@@ -68,13 +68,14 @@ export class CreatePlacement implements CreateElsewhere {
   }
 
   #originOf(
-    { snapshot, template = DEFAULT_TEMPLATE, isolation, volumes = [] }: Wanted,
+    { snapshot, template = DEFAULT_TEMPLATE, isolation: asked, volumes = [] }: Wanted,
     owner: string,
   ): Origin {
     const { cluster, snapshots, catalog, transfer } = this.#options
     // Volumes belong to one host. A name of a snapshot is resolved by the host that has its sandbox.
     if (volumes.length > 0 || (snapshot !== undefined && !isSnapshotId(snapshot)))
       return here(cluster.hostId, 'volumes and names of snapshots are those of the host that is asked')
+    const isolation = asked ?? (snapshot === undefined ? catalog.isolationOf(template, owner) : undefined)
     const lacksIsolation = (host: HostRecord) => isolation && transfer.problemOfIsolation(isolation, host)
     const id = snapshot ?? catalog.snapshotsOf(template, owner)?.snapshotId
     if (id === undefined)

@@ -358,11 +358,12 @@ export class DeploymentService implements Deployments, AsyncDisposable {
 }
 
 function planOf(request: DeployServiceRequest): VersionRow['plan'] {
-  const { port, template, env, secrets, volumes, limits, network, ready, cwd, user, start } = request
+  const { port, template, env, secrets, volumes, limits, network, ready, cwd, user, start, isolation } = request
   return {
     ...{ port, template, env, secrets, volumes, limits, start },
     ...(network && { network }),
     ...(ready && { ready }),
+    ...(isolation !== undefined && { isolation }),
     ...(cwd !== undefined && { cwd }),
     ...(user !== undefined && { user }),
   } as VersionRow['plan']

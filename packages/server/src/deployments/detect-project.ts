@@ -15,8 +15,12 @@ export const COPY_ALL: readonly TemplateStep[] = [
   { copy: ['.'], to: `${DIRECTORY}/` },
   { workdir: DIRECTORY },
 ]
-/** A project without a build system is no package, only a list of dependencies beside its programs. */
-const INSTALL_PYPROJECT = `python3 -c '
+/**
+ * A project without a build system is no package, only a list of dependencies beside its programs. The log of the build
+ * shows the first line.
+ */
+const INSTALL_PYPROJECT = `# install what pyproject.toml names
+python3 -c '
 import subprocess, sys, tomllib
 project = tomllib.load(open("pyproject.toml", "rb"))
 what = ["."] if "build-system" in project else project.get("project", {}).get("dependencies", [])

@@ -17,11 +17,12 @@ export function replicaRequest(
   { name, owner, settings }: Pick<ServiceRow, 'name' | 'owner' | 'settings'>,
   { version, plan }: Pick<VersionRow, 'version' | 'plan'>,
 ): CreateSandbox {
-  const { env, secrets, volumes, limits, network, template } = plan
+  const { env, secrets, volumes, limits, network, template, isolation } = plan
   return {
     ...policyDefaults,
     ...(network && { network }),
     template: template ?? defaultTemplate,
+    isolation,
     metadata: { 'dormouse/service': name, 'dormouse/version': String(version) },
     limits: { ...defaultLimits({ keyId: owner, isAdmin: false }), ...limits },
     ...{ env, secrets, volumes, name: undefined, expires: undefined },

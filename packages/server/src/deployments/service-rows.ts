@@ -29,7 +29,17 @@ export interface ServiceRow {
 /** How replicas of a version are made, and how their program starts. */
 export type VersionPlan = Pick<
   DeployServiceRequest,
-  'port' | 'template' | 'env' | 'secrets' | 'volumes' | 'limits' | 'network' | 'ready' | 'cwd' | 'user'
+  | 'port'
+  | 'template'
+  | 'isolation'
+  | 'env'
+  | 'secrets'
+  | 'volumes'
+  | 'limits'
+  | 'network'
+  | 'ready'
+  | 'cwd'
+  | 'user'
 > & {
   /** Undefined: the program is part of the template, or the image names it. */
   readonly start: string | undefined

@@ -14,9 +14,10 @@ export function viewService(service: LiveService): ServiceView {
     public: isPublic,
     ...{ health, restart, keepVersions, checkpointEveryMs },
     replicas: { ...replicas, items: service.replicas.map((replica) => replica.view()) },
-    versions: versions.map(({ version, state, createdAt, builtTemplate, error }) => ({
+    versions: versions.map(({ version, state, createdAt, plan, builtTemplate, error }) => ({
       ...{ version, state, isCurrent: version === row.current, error },
       createdAt: new Date(createdAt).toISOString(),
+      isolation: plan.isolation,
       template: builtTemplate,
     })),
   }

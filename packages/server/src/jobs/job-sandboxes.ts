@@ -46,6 +46,7 @@ export class JobSandboxes {
     await sandboxes.create(
       {
         template: request.template ?? DEFAULT_TEMPLATE,
+        isolation: request.isolation,
         snapshotId,
         env: request.env ?? {},
         volumes: request.volumes ?? [],

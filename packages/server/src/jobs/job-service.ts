@@ -255,6 +255,8 @@ export class JobService implements Jobs, Disposable {
     owner: Caller,
   ): JobRequest {
     const { sandboxes } = this.#deps
+    const { isolation, volumes: mounted = [] } = request
+    if (isolation !== undefined) sandboxes.requireIsolation(isolation, { volumes: mounted })
     if (request.snapshot !== undefined) sandboxes.getSnapshot(request.snapshot, owner)
     const isTemplate = sandbox === undefined && request.snapshot === undefined
     if (sandbox === undefined) return isTemplate ? { template: DEFAULT_TEMPLATE, ...request } : request

@@ -3,10 +3,10 @@ import type { JobRow } from './job-rows.ts'
 
 export function jobView(row: JobRow, running: number): JobAnswer {
   const { request, succeeded, failed, cancelled, total, state } = row
-  const { sandboxPer, concurrency, priority, timeoutMs, retry, metadata, name } = request
+  const { sandboxPer, concurrency, priority, timeoutMs, retry, metadata, name, isolation } = request
   const queued = total - succeeded - failed - cancelled - running
   return {
-    ...{ id: row.id, name, total, sandboxPer, concurrency, priority, timeoutMs, retry, metadata },
+    ...{ id: row.id, name, total, isolation, sandboxPer, concurrency, priority, timeoutMs, retry, metadata },
     state: state === 'starting' || (state === 'running' && row.startedAt === undefined) ? 'queued' : state,
     tasks: { queued, running, succeeded, failed, cancelled },
     origin: {

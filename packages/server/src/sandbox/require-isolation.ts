@@ -6,7 +6,9 @@ import type { SandboxDependencies } from './sandbox-dependencies.ts'
 export function requireIsolation(
   { engine }: Pick<SandboxDependencies, 'engine'>,
   isolation: Isolation,
-  wants: Partial<Pick<SandboxRow, 'volumes' | 'wakeOnTimer' | 'atMemoryLimit'>>,
+  wants: Partial<Pick<SandboxRow, 'wakeOnTimer' | 'atMemoryLimit'>> & {
+    readonly volumes?: readonly unknown[]
+  },
 ): void {
   const { volumes, timers, waitsAtMemoryLimit } = engine.capabilitiesOf(isolation)
   if (!volumes && (wants.volumes ?? []).length > 0) throw unsupported(isolation, 'volumes', 'mount volumes')

@@ -73,6 +73,8 @@ export interface SandboxDependencies {
   readonly templates: {
     /** The snapshots that sandboxes of a template start from; undefined for templates of the host. */
     snapshotsOf(name: string, owner: string): TemplateSnapshots | undefined
+    /** The default for sandboxes of a built template. */
+    isolationOf(name: string, owner: string): Isolation | undefined
     /** Why a template cannot be used although there is one of this name. */
     notReady(name: string, owner: string): DormouseError | undefined
     /** Fetches a snapshot that another host of the cluster has built. */

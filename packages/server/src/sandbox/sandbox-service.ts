@@ -1,4 +1,4 @@
-import { type BurrowLimits, DormouseError, type SnapshotId } from '@dormouse/contracts'
+import { type BurrowLimits, DormouseError, type Isolation, type SnapshotId } from '@dormouse/contracts'
 import type { SandboxAnswer, SnapshotAnswer } from '@dormouse/contracts/http'
 import type { Caller } from '../access/caller.ts'
 import { cursorOf, positionOf } from '../store/cursor.ts'
@@ -6,6 +6,7 @@ import type { Page } from '../store/page.ts'
 import type { CreateSandbox, SandboxOrigin, SandboxQuery } from '../store/sandbox-rows.ts'
 import type { SnapshotRow } from '../store/snapshot-rows.ts'
 import { findSnapshot, noSuchSnapshot } from './find-snapshot.ts'
+import { requireIsolation } from './require-isolation.ts'
 import type { Sandbox } from './sandbox.ts'
 import type { SandboxDependencies } from './sandbox-dependencies.ts'
 import { noSuchSandbox } from './sandbox-errors.ts'
@@ -26,8 +27,10 @@ export interface SandboxCalls {
     signal?: AbortSignal,
     origin?: SandboxOrigin,
   ): Promise<{ sandbox: SandboxHandle; isNew: boolean }>
-  /** Throws what `create` would throw about volumes, secrets, limits and network of the request. Makes nothing. */
+  /** Throws what `create` would throw about volumes, secrets, limits, network and isolation. Makes nothing. */
   check(request: CreateSandbox, caller: Caller): void
+  /** Throws when sandboxes with this isolation are not to be had here, or cannot do what is asked for. */
+  requireIsolation(isolation: Isolation, wants: { readonly volumes: readonly unknown[] }): void
   /** By id or, for the caller's own, by name. Throws `not_found`, also for sandboxes of others. */
   get(idOrName: string, caller: Caller): SandboxHandle
   list(query: SandboxQuery, caller: Caller): Page<SandboxAnswer>
@@ -77,7 +80,13 @@ export class SandboxService implements SandboxCalls {
   }
 
   check(request: CreateSandbox, caller: Caller): void {
-    checkRequest(this.deps, request, caller)
+    const volumes = checkRequest(this.deps, request, caller)
+    if (request.isolation !== undefined)
+      requireIsolation(this.deps, request.isolation, { ...request, volumes })
+  }
+
+  requireIsolation(isolation: Isolation, wants: { readonly volumes: readonly unknown[] }): void {
+    requireIsolation(this.deps, isolation, wants)
   }
 
   /** Of every owner, in no order. */

@@ -1,4 +1,4 @@
-import { DormouseError, type Material, type SnapshotId } from '@dormouse/contracts'
+import { DormouseError, type Isolation, type Material, type SnapshotId } from '@dormouse/contracts'
 import type { Preparation, ProgramSettings } from '@dormouse/engine'
 import type { Caller } from '../access/caller.ts'
 import { BUILT_IN_OWNER } from './built-in-descriptions.ts'
@@ -60,6 +60,11 @@ export class TemplateCatalog {
     const settings = image && { user: image.user, env: image.env, cwd: image.cwd }
     const preparation = filesId === undefined ? undefined : preparationOf(row)
     return { snapshotId, filesId, ...(settings && { image: settings }), ...(preparation && { preparation }) }
+  }
+
+  /** The default for sandboxes of a built template. Undefined when it has none. */
+  isolationOf(name: string, owner: string): Isolation | undefined {
+    return this.findUsable(name, owner)?.isolation
   }
 
   /** Why a template that a caller knows cannot be used; undefined when it can, or when there is none. */

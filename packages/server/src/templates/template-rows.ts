@@ -1,4 +1,4 @@
-import type { Material, SandboxId, SnapshotId } from '@dormouse/contracts'
+import type { Isolation, Material, SandboxId, SnapshotId } from '@dormouse/contracts'
 import type { TemplateReady } from '@dormouse/contracts/http'
 import type { ProgramSettings } from '@dormouse/engine'
 import type { Database } from '../store/database.ts'
@@ -18,6 +18,8 @@ export interface TemplateRow {
   readonly source: 'description' | 'snapshot'
   /** The base template. */
   readonly base: string | undefined
+  /** Default for its sandboxes. */
+  readonly isolation: Isolation | undefined
   /** The snapshot that its sandboxes start from. Undefined while it is being built, and for templates of the host. */
   readonly snapshotId: SnapshotId | undefined
   /** Its files without processes, for built templates. */
@@ -58,6 +60,7 @@ export interface FailedStep {
 /** Of a template that is not built yet. */
 export const NOTHING_YET = {
   base: undefined,
+  isolation: undefined,
   preload: [],
   snapshotId: undefined,
   filesId: undefined,
@@ -76,6 +79,7 @@ interface StoredRow {
   state: TemplateRow['state']
   source: TemplateRow['source']
   base: string | null
+  isolation: Isolation | null
   snapshot_id: SnapshotId | null
   files_snapshot_id: SnapshotId | null
   sandbox_id: SandboxId | null
@@ -98,8 +102,9 @@ export class TemplateRows {
     this.#db = db
     this.#put = db.prepare<(string | number | null)[]>(
       `INSERT OR REPLACE INTO templates (name, owner, description, state, source, base, snapshot_id, files_snapshot_id,
-         sandbox_id, preload, materials, created_at, log_tail, error, image, debug, debug_snapshot_id)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+         sandbox_id, preload, materials, created_at, log_tail, error, image, debug, debug_snapshot_id,
+         isolation)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     )
     this.#all = db.prepare<[], StoredRow>('SELECT * FROM templates ORDER BY name')
     this.#delete = db.prepare<[string, string]>('DELETE FROM templates WHERE owner = ? AND name = ?')
@@ -126,6 +131,7 @@ export class TemplateRows {
         row.image === undefined ? null : JSON.stringify(row.image),
         row.debug === undefined ? null : JSON.stringify(row.debug),
         row.debug?.snapshotId ?? null,
+        row.isolation ?? null,
       )
     if (items === undefined) return void write()
     this.#db.transaction(() => {
@@ -156,6 +162,7 @@ export class TemplateRows {
       state: row.state,
       source: row.source,
       base: row.base ?? undefined,
+      isolation: row.isolation ?? undefined,
       snapshotId: row.snapshot_id ?? undefined,
       filesId: row.files_snapshot_id ?? undefined,
       sandboxId: row.sandbox_id ?? undefined,

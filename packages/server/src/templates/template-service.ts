@@ -168,6 +168,7 @@ export class TemplateService implements Templates, AsyncDisposable {
       state: 'building',
       source: 'description',
       base,
+      isolation: description.isolation,
       preload: [...new Set([...inherited, ...description.preload])],
       createdAt: now(),
     }

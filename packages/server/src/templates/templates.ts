@@ -1,3 +1,4 @@
+import type { Isolation } from '@dormouse/contracts'
 import type { TemplateAnswer, TemplateMaterialsAnswer } from '@dormouse/contracts/http'
 import type { Caller } from '../access/caller.ts'
 import type { Page } from '../store/page.ts'
@@ -13,6 +14,8 @@ export interface TemplateDescription {
   readonly from?: string | undefined
   /** What the build may reach. Default: package registries only. */
   readonly network?: NetworkPolicy | undefined
+  /** Default for sandboxes of the template. The build itself has `process`. */
+  readonly isolation?: Isolation | undefined
   readonly packages: readonly string[]
   readonly pip: readonly string[]
   readonly commands: readonly string[]

@@ -4,7 +4,7 @@ import type { DeployService } from 'dormouse'
 import type { Call } from '../call.ts'
 import { UsageError } from '../cli-error.ts'
 import { didYouMean } from '../closest-names.ts'
-import { parseMount } from '../create-flags.ts'
+import { type Isolation, parseMount } from '../create-flags.ts'
 import { type NetworkFlags, networkOptions } from '../network-flags.ts'
 import { omitUndefined, omitUndefinedOrNone } from '../omit-undefined.ts'
 import { type PolicyFlags, toPolicy } from '../policy-flags.ts'
@@ -23,6 +23,7 @@ interface DeployFlags extends NetworkFlags, PolicyFlags, ReadyFlags, ServiceFlag
   readonly target?: string
   readonly cwd?: string
   readonly user?: string
+  readonly isolation?: Isolation
   readonly env?: Record<string, string>
   readonly secret?: readonly string[]
   readonly volume?: readonly string[]
@@ -39,7 +40,7 @@ export async function deployService(
   if (port === undefined) throw new UsageError('the port of the program is missing', 'Add --port NUMBER.')
   const { dir, named } = await sourceOf(source, flags)
   const name = flags.name ?? nameOf(dir ?? source)
-  const { env, start, target, cwd, user } = flags
+  const { env, start, target, cwd, user, isolation } = flags
   if (dir === undefined && named.template === source) await requireTemplate(call, named.template)
   const image = named.image === undefined ? undefined : await imageOf(call, named.image)
   const request: DeployService = {
@@ -50,7 +51,7 @@ export async function deployService(
       image,
       registryAuth: flags.login === undefined ? undefined : await readLogin(call, flags.login),
       buildArgs: flags.buildArg && readArguments(flags.buildArg),
-      ...{ target, cwd, user },
+      ...{ target, cwd, user, isolation },
       ...{ start, env, secrets: flags.secret && [...flags.secret], volumes: flags.volume?.map(parseMount) },
       ready: readyOf(flags),
       limits: omitUndefinedOrNone(toPolicy(flags).limits ?? {}),

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type { CreateJob } from 'dormouse'
 import type { Call } from '../call.ts'
 import { UsageError } from '../cli-error.ts'
-import { parseMount } from '../create-flags.ts'
+import { type Isolation, parseMount } from '../create-flags.ts'
 import { findSnapshot } from '../find-snapshot.ts'
 import type { Language } from '../language.ts'
 import { type NetworkFlags, networkOptions } from '../network-flags.ts'
@@ -21,6 +21,7 @@ interface JobFlags extends NetworkFlags, PolicyFlags {
   readonly template?: string
   readonly snapshot?: string
   readonly sandbox?: string
+  readonly isolation?: Isolation
   readonly sandboxPer?: 'task' | 'worker'
   readonly concurrency?: number
   readonly retries?: number
@@ -40,10 +41,11 @@ interface JobFlags extends NetworkFlags, PolicyFlags {
 /** Exit status 1 if a task failed. */
 export async function runJob(call: Call, code: string | undefined, flags: JobFlags): Promise<number> {
   const { command, retries, backoff, sandbox, snapshot, template, idempotencyKey } = flags
-  const { language, context, variable, sandboxPer, concurrency, priority, env, metadata, name } = flags
+  const { language, context, variable, sandboxPer, concurrency, priority, env, metadata, name, isolation } =
+    flags
   const request = omitUndefined({
     ...{ command, language, context, variable, template, sandboxPer, concurrency, priority },
-    ...{ env, metadata, name, idempotencyKey, ...toPolicy(flags) },
+    ...{ env, metadata, name, isolation, idempotencyKey, ...toPolicy(flags) },
     code: command === undefined ? await codeOf(call, code, flags) : undefined,
     snapshot: snapshot && (await findSnapshot(call, snapshot)).id,
     sandbox: sandbox && (await call.sandbox(sandbox)).id,

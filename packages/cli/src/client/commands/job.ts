@@ -59,6 +59,7 @@ export async function showJob(call: Call, id: string): Promise<void> {
     ['state', job.state],
     ['tasks', summary(job)],
     ['from', sandboxId ?? snapshotId ?? template],
+    ['isolation', job.isolation],
     ['a sandbox per', job.sandboxPer],
     ['concurrency', String(job.concurrency)],
     ['priority', String(job.priority)],

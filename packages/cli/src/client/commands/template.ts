@@ -3,6 +3,7 @@ import { formatBytes, formatDistance } from '../../format/amounts.ts'
 import { formatFields, formatTable } from '../../format/table.ts'
 import type { Call } from '../call.ts'
 import { UsageError } from '../cli-error.ts'
+import type { Isolation } from '../create-flags.ts'
 import { findSnapshot } from '../find-snapshot.ts'
 import { type NetworkFlags, networkOptions } from '../network-flags.ts'
 import { type RecipeFlags, recipeOf } from '../recipe-flags.ts'
@@ -12,6 +13,7 @@ interface TemplateFlags extends NetworkFlags, RecipeFlags {
   readonly snapshot?: string
   readonly description?: string
   readonly from?: string
+  readonly isolation?: Isolation
   readonly package?: string[]
   readonly pip?: string[]
   readonly run?: string[]
@@ -109,12 +111,13 @@ export async function removeTemplates(call: Call, names: readonly string[]): Pro
 }
 
 async function toTemplate(call: Call, name: string, flags: TemplateFlags): Promise<CreateTemplate> {
-  const { snapshot, description, from, pip, preload } = flags
+  const { snapshot, description, from, isolation, pip, preload } = flags
   const recipe = await recipeOf(call, flags)
   const network = networkOptions(flags)
   const common = { name, ...(description === undefined ? {} : { description }) }
   const built = {
     ...(from === undefined ? {} : { from }),
+    ...(isolation === undefined ? {} : { isolation }),
     ...(network === undefined ? {} : { network }),
     ...(flags.package === undefined ? {} : { packages: flags.package }),
     ...(pip === undefined ? {} : { pip }),
@@ -148,6 +151,7 @@ function formatTemplate(template: Template): string {
     ['progress', template.progress],
     ['source', template.source],
     ['built on', template.from ?? template.image],
+    ['isolation', template.isolation],
     ['failed step', template.failedStep],
     ['snapshot', template.snapshotId],
     ['size', bytes === undefined ? undefined : formatBytes(bytes)],

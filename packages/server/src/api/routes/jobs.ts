@@ -46,6 +46,7 @@ const createJobRoute: Routes = (app, { jobs, placement }) => {
             'snapshot_refused',
           ] as const),
           ...(['too_large', 'overloaded', 'no_space'] as const),
+          ...(['isolation_unavailable', 'isolation_unsupported'] as const),
         ],
       },
       bodyLimit: JOB_BODY_MAX_BYTES,

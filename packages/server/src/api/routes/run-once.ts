@@ -13,6 +13,8 @@ const ABANDONED_MS = 15_000
 
 const ERRORS: ErrorCode[] = [
   'template_not_found',
+  'isolation_unavailable',
+  'isolation_unsupported',
   'conflict',
   'not_found',
   'not_acceptable',
@@ -47,19 +49,12 @@ export const runOnceRoutes: Routes = (app, { sandboxes, runs, policyDefaults, de
     },
     async (request, reply) => {
       const type = negotiate(request.headers.accept, [JSON_TYPE, NDJSON, SSE])
-      const {
-        template,
-        env,
-        limits,
-        volumes,
-        secrets,
-        network = policyDefaults.network,
-        ...wanted
-      } = request.body
+      const { template, isolation, env, volumes, secrets, ...rest } = request.body
+      const { limits, network = policyDefaults.network, ...wanted } = rest
       const gone = disconnected(reply)
       const { sandbox } = await sandboxes.create(
         {
-          ...{ template, env, volumes, network, secrets },
+          ...{ template, isolation, env, volumes, network, secrets },
           limits: { ...defaultLimits(request.key), ...limits },
           ...{ name: undefined, metadata: {}, ephemeral: true },
           ...{ idleTimeoutMs: 0, storeAfterMs: 0, maxBackgroundMs: 0 },

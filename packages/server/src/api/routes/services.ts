@@ -38,6 +38,7 @@ const deployServiceRoute: Routes = (app, { deployments, ports }) => {
         errors: [
           ...(['conflict', 'name_taken', 'limit_reached', 'template_not_found'] as const),
           ...(['not_found', 'overloaded', 'no_space'] as const),
+          ...(['isolation_unavailable', 'isolation_unsupported'] as const),
         ],
       },
       schema: {

@@ -25,7 +25,17 @@ const createTemplateRoute: Routes = (app, { templates, sandboxes }) => {
     {
       config: {
         scope: 'run',
-        errors: ['not_found', 'template_not_found', 'name_taken', 'limit_reached', 'overloaded', 'no_space'],
+        errors: [
+          ...([
+            'not_found',
+            'template_not_found',
+            'name_taken',
+            'limit_reached',
+            'overloaded',
+            'no_space',
+          ] as const),
+          'isolation_unavailable',
+        ],
       },
       schema: {
         operationId: 'createTemplate',
@@ -44,17 +54,18 @@ const createTemplateRoute: Routes = (app, { templates, sandboxes }) => {
       },
     },
     async (request, reply) => {
-      const { name, description, snapshotId, from, network, packages, pip, commands, preload, ...recipe } =
-        request.body
+      const { name, description, snapshotId, from, network, isolation, ...rest } = request.body
+      const { packages, pip, commands, preload, ...recipe } = rest
       if (snapshotId !== undefined) {
         const { id } = sandboxes.getSnapshot(snapshotId, request.key)
         await sandboxes.bringSnapshot(id)
         const made = await templates.fromSnapshot({ name, description, snapshotId: id }, request.key)
         return reply.code(201).send(made)
       }
+      if (isolation !== undefined) sandboxes.requireIsolation(isolation, { volumes: [] })
       const begun = await templates.build(
         {
-          ...{ name, description, from, network },
+          ...{ name, description, from, network, isolation },
           packages: packages ?? [],
           pip: pip ?? [],
           commands: commands ?? [],

@@ -101,14 +101,14 @@ function chooseIsolation(
   return ofSnapshot ?? isolation ?? ofTemplate ?? defaultIsolation
 }
 
-/** Undefined for templates that were built in a sandbox: their snapshots have processes. */
 async function templateIsolation(
   { engine, templates }: SandboxDependencies,
   { isolation, template }: CreateSandbox,
   owner: string,
 ): Promise<Isolation | undefined> {
-  if (isolation !== undefined || templates.snapshotsOf(template, owner) !== undefined) return undefined
-  return engine.isolationOfTemplate(template)
+  if (isolation !== undefined) return undefined
+  const isBuilt = templates.snapshotsOf(template, owner) !== undefined
+  return isBuilt ? templates.isolationOf(template, owner) : engine.isolationOfTemplate(template)
 }
 
 /** The creation may fail meanwhile, and the server may not have been able to record that. */

@@ -28,6 +28,7 @@ import { sql as connections } from './0026-connections.ts'
 import { sql as checkpoints } from './0027-checkpoints.ts'
 import { sql as volumeShares } from './0028-volume-shares.ts'
 import { sql as isolation } from './0029-isolation.ts'
+import { sql as templateIsolation } from './0030-template-isolation.ts'
 import { sql as clusterHost } from './cluster-0001-host.ts'
 import { sql as clusterState } from './cluster-0002-state.ts'
 import { sql as clusterSnapshots } from './cluster-0003-snapshots.ts'
@@ -77,6 +78,7 @@ export const stateMigrations: readonly Migration[] = [
   { name: '0027-checkpoints', sql: checkpoints },
   { name: '0028-volume-shares', sql: volumeShares },
   { name: '0029-isolation', sql: isolation },
+  { name: '0030-template-isolation', sql: templateIsolation },
 ]
 
 /** journal.db: the events of runs. */
