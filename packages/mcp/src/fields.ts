@@ -1,4 +1,4 @@
-import type { SandboxInfo } from 'dormouse'
+import type { NetworkOptions, SandboxInfo } from 'dormouse'
 import { z } from 'zod'
 import { TIMEOUT_MAX_MS, WAIT_DEFAULT_MS } from './limits.ts'
 
@@ -49,4 +49,8 @@ export function describeSandbox(info: SandboxInfo): z.input<typeof sandboxOutput
   const { id, name, state, tier, template, createdAt, lastActiveAt, forkedFrom, lostSince } = info
   const damage = info.damage && { reason: info.damage.reason, rollbackTo: info.damage.rollbackTo }
   return { id, name, state, tier, template, createdAt, lastActiveAt, forkedFrom, lostSince, damage }
+}
+
+export function networkOf(network: 'public' | 'none' | string[]): NetworkOptions {
+  return typeof network === 'string' ? { mode: network } : { mode: 'allow', allow: network }
 }

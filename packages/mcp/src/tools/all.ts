@@ -18,7 +18,7 @@ import {
   snapshotSandbox,
   standbySandbox,
 } from './states.ts'
-import { listTemplates } from './templates.ts'
+import { createTemplate, deleteTemplate, listTemplates } from './templates.ts'
 import { listVariables } from './variables.ts'
 import { volumes } from './volumes.ts'
 
@@ -51,4 +51,6 @@ export const TOOLS: readonly Tool[] = [
   checkpointSandbox,
   volumes,
   listTemplates,
+  createTemplate,
+  deleteTemplate,
 ]

@@ -1,7 +1,7 @@
 import { burrowLimitsSchema, ISOLATIONS, MIN_MEMORY_BYTES } from '@dormouse/contracts'
-import { type NetworkOptions, Sandbox } from 'dormouse'
+import { Sandbox } from 'dormouse'
 import { z } from 'zod'
-import { describeSandbox, sandboxOutput } from '../fields.ts'
+import { describeSandbox, networkOf, sandboxOutput } from '../fields.ts'
 import { MEMORY_MAX_MB, SANDBOXES_LISTED_MAX } from '../limits.ts'
 import { defineTool } from '../tool.ts'
 
@@ -78,10 +78,6 @@ other tools.`,
     return { structured: describeSandbox(sandbox.info) }
   },
 })
-
-function networkOf(network: 'public' | 'none' | string[]): NetworkOptions {
-  return typeof network === 'string' ? { mode: network } : { mode: 'allow', allow: network }
-}
 
 export const listSandboxes = defineTool({
   name: 'list_sandboxes',
