@@ -1,8 +1,10 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { Dormouse } from 'dormouse'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { httpReference } from '../../docs/make-http.mjs'
+import { makeNodeTemplate } from '../languages/node-template.ts'
 import { ServerProcess } from '../server/server-process.ts'
 import { isAsSaid } from './is-as-said.ts'
 import { isRun, readBlocks, readDocuments } from './read-blocks.ts'
@@ -14,26 +16,35 @@ const documents = readDocuments(root)
 
 let server: ServerProcess
 let place: Awaited<ReturnType<typeof readersPlace>>
+/** What every document may use. */
+let kept: ReadonlySet<string> = new Set()
 beforeAll(async () => {
   server = await ServerProcess.start()
   place = await readersPlace(root, server)
+  // In the place of the built-in one, which takes minutes of downloads.
+  await makeNodeTemplate(new Dormouse({ url: server.url, apiKey: server.key }), 'node')
+  kept = new Set(await listAll())
 })
 afterAll(async () => {
   await server?.cleanUp()
   await place?.[Symbol.asyncDispose]()
 })
 
-/** Removes what blocks left, and says what it was. */
-async function removeAll(): Promise<string[]> {
-  const left: string[] = []
+/** Everything that a reader could have made. */
+async function listAll(): Promise<string[]> {
+  const found: string[] = []
   for (const kind of ['services', 'sandboxes', 'templates', 'snapshots', 'volumes', 'secrets', 'ssh-keys']) {
     const { items } = await server.ok(`/v1/${kind}`)
-    for (const { id, name, source } of items) {
-      if (source === 'built_in' || source === 'host') continue
-      left.push(`${kind}/${id ?? name}`)
-      await server.call(`/v1/${kind}/${id ?? name}`, { method: 'DELETE' })
-    }
+    for (const { id, name, source } of items)
+      if (source !== 'built_in' && source !== 'host') found.push(`${kind}/${id ?? name}`)
   }
+  return found
+}
+
+/** Removes what blocks left, and says what it was. */
+async function removeAll(): Promise<string[]> {
+  const left = (await listAll()).filter((path) => !kept.has(path))
+  for (const path of left) await server.call(`/v1/${path}`, { method: 'DELETE' })
   return left
 }
 
