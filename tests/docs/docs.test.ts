@@ -1,8 +1,10 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { Dormouse } from 'dormouse'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { httpReference } from '../../docs/make-http.mjs'
+import { makeNodeTemplate } from '../languages/node-template.ts'
 import { ServerProcess } from '../server/server-process.ts'
 import { isAsSaid } from './is-as-said.ts'
 import { isRun, readBlocks, readDocuments } from './read-blocks.ts'
@@ -14,9 +16,14 @@ const documents = readDocuments(root)
 
 let server: ServerProcess
 let place: Awaited<ReturnType<typeof readersPlace>>
+/** What every document may use. */
+let kept: ReadonlySet<string> = new Set()
 beforeAll(async () => {
   server = await ServerProcess.start()
   place = await readersPlace(root, server)
+  // In the place of the built-in one, which takes minutes of downloads.
+  await makeNodeTemplate(new Dormouse({ url: server.url, apiKey: server.key }), 'node')
+  kept = new Set(await listAll())
 })
 afterAll(async () => {
   await server?.cleanUp()
@@ -31,26 +38,31 @@ const KINDS = [
 /** What is deleted by its name. */
 const NAMED = ['schedules', 'webhooks', 'templates', 'volumes', 'secrets']
 
+/** Everything that a reader could have made. */
+async function listAll(): Promise<string[]> {
+  const found: string[] = []
+  for (const kind of KINDS) {
+    const { items } = await server.ok(`/v1/${kind}`)
+    for (const { id, name, source } of items)
+      if (source !== 'built_in' && source !== 'host')
+        found.push(`${kind}/${NAMED.includes(kind) ? name : (id ?? name)}`)
+  }
+  return found
+}
+
 /** Only a job that has ended can be deleted. */
-async function endJob(id: string): Promise<void> {
-  await server.ok(`/v1/jobs/${id}/cancel`, { json: {} })
-  await (await server.fetch(`/v1/jobs/${id}/events`)).text()
+async function endJob(path: string): Promise<void> {
+  await server.ok(`/v1/${path}/cancel`, { json: {} })
+  await (await server.fetch(`/v1/${path}/events`)).text()
 }
 
 /** Removes what blocks left, and says what it was. */
 async function removeAll(): Promise<string[]> {
-  const left: string[] = []
-  const { items: jobs } = await server.ok('/v1/jobs')
-  for (const { id } of jobs) await endJob(id)
-  for (const kind of KINDS) {
-    const { items } = await server.ok(`/v1/${kind}`)
-    for (const item of items) {
-      if (item.source === 'built_in' || item.source === 'host') continue
-      const ref = NAMED.includes(kind) ? item.name : (item.id ?? item.name)
-      left.push(`${kind}/${ref}`)
-      const { status, body } = await server.call(`/v1/${kind}/${ref}`, { method: 'DELETE' })
-      if (status !== 204 && status !== 404) throw new Error(`${kind}/${ref}: ${JSON.stringify(body)}`)
-    }
+  const left = (await listAll()).filter((path) => !kept.has(path))
+  for (const path of left) {
+    if (path.startsWith('jobs/')) await endJob(path)
+    const { status, body } = await server.call(`/v1/${path}`, { method: 'DELETE' })
+    if (status !== 204 && status !== 404) throw new Error(`${path}: ${JSON.stringify(body)}`)
   }
   return left
 }

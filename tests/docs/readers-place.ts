@@ -1,10 +1,13 @@
+import { execFileSync } from 'node:child_process'
 import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { makeLayer, writeLayout } from '../images/make-image.ts'
+import { busyboxLayer } from '../images/test-images.ts'
 import type { ServerProcess } from '../server/server-process.ts'
 import type { Place } from './run-program.ts'
 
-/** What a reader has after `./dormouse up` in the clone at `root`, with `dormouse` on the PATH. */
+/** What a reader has after `./dormouse up` in the clone at `root`: `dormouse` on the PATH, and an image as `web.tar`. */
 export async function readersPlace(
   root: string,
   { url, key, factory }: ServerProcess,
@@ -13,6 +16,7 @@ export async function readersPlace(
   const bin = join(cwd, '.bin')
   await mkdir(bin)
   await symlink(join(root, 'dormouse'), join(bin, 'dormouse'))
+  writeImage(cwd)
   return {
     cwd,
     env: {
@@ -27,4 +31,12 @@ export async function readersPlace(
     },
     [Symbol.asyncDispose]: () => rm(cwd, { recursive: true, force: true }),
   }
+}
+
+/** An image of a static busybox, which needs no registry. */
+function writeImage(cwd: string): void {
+  const layout = join(cwd, '.image')
+  const greeting = makeLayer([{ path: 'srv/greeting', content: 'hello\n' }])
+  writeLayout(layout, [busyboxLayer, greeting], { Env: ['PATH=/bin'] })
+  execFileSync('tar', ['-C', layout, '-cf', join(cwd, 'web.tar'), '.'])
 }

@@ -14,6 +14,8 @@ await runServer({
   config: loadConfig({ env: {}, dataDir, flags: parseServerFlags(args) }),
   toolsDir,
   signal: stop.signal,
+  // Minutes of downloads: see tests/images/built-ins.test.ts.
+  buildsTemplates: process.env.DORMOUSE_TEST_BUILT_INS === '1',
   print: (line) => console.log(line),
   tell: (report) => console.log(`report ${JSON.stringify(report)}`),
 })

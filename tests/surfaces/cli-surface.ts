@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { ServerProcess } from '../server/server-process.ts'
-import { Refused, type Surface } from './surface.ts'
+import { type Language, Refused, type Surface } from './surface.ts'
 
 const launcher = fileURLToPath(new URL('../../dormouse', import.meta.url))
 
@@ -32,9 +32,10 @@ export async function cliSurface(server: ServerProcess): Promise<Surface> {
   const json = async (command: string, ...args: string[]) =>
     JSON.parse(await type([command, '--json', ...args]))
   return {
-    create: () => json('create'),
-    run: (id, code) => json('run', id, code),
-    stream: async (id, code, see) => void (await type(['run', id, code], { see })),
+    create: (template) => json('create', ...(template === undefined ? [] : ['--template', template])),
+    run: (id, code, language) => json('run', id, code, ...inLanguage(language)),
+    stream: async (id, code, see, language) =>
+      void (await type(['run', id, code, ...inLanguage(language)], { see })),
     standby: (id, tier) => json('standby', id, ...(tier === 'stored' ? ['--stored'] : [])),
     resume: (id) => json('resume', id),
     fork: async (id, count) =>
@@ -48,4 +49,11 @@ export async function cliSurface(server: ServerProcess): Promise<Surface> {
     delete: async (id) => void (await json('rm', id)),
     async [Symbol.asyncDispose]() {},
   }
+}
+
+/** As people type it. */
+const SHORT = { javascript: 'js', typescript: 'ts', r: 'r' }
+
+function inLanguage(language: Language | undefined): string[] {
+  return language === undefined ? [] : ['-l', SHORT[language]]
 }

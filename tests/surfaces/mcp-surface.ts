@@ -1,7 +1,7 @@
 import { ERROR_META } from '@dormouse/mcp'
 import { McpClient } from '../mcp/mcp-client.ts'
 import type { ServerProcess } from '../server/server-process.ts'
-import { Refused, type Surface } from './surface.ts'
+import { type Language, Refused, type Surface } from './surface.ts'
 
 /** The tools, called by the official client. */
 export async function mcpSurface(server: ServerProcess): Promise<Surface> {
@@ -17,13 +17,29 @@ export async function mcpSurface(server: ServerProcess): Promise<Surface> {
     if (structuredContent === undefined) throw new Error(`${name}: ${isError}`)
     return structuredContent
   }
+  async function runCode(
+    given: { sandbox: string; code: string },
+    language: Language | undefined,
+    see?: (output: string) => void,
+  ) {
+    if (language !== 'r')
+      return language === undefined
+        ? call('run_python', given, see)
+        : call('run_javascript', { ...given, language }, see)
+    // A run without a language is in that of its context.
+    const { sandbox } = given
+    await call('contexts', { action: 'create', name: 'r', language, sandbox }).catch((error: unknown) => {
+      if (!(error instanceof Refused) || error.code !== 'name_taken') throw error
+    })
+    return call('run_python', { ...given, context: 'r' }, see)
+  }
   return {
-    create: () => call('create_sandbox', {}),
-    async run(sandbox, code) {
-      const { stdout, stderr, exitCode, value, error } = await call('run_python', { sandbox, code })
+    create: (template) => call('create_sandbox', template === undefined ? {} : { template }),
+    async run(sandbox, code, language) {
+      const { stdout, stderr, exitCode, value, error } = await runCode({ sandbox, code }, language)
       return { stdout, stderr, exitCode, text: value, error }
     },
-    stream: (sandbox, code, see) => call('run_python', { sandbox, code }, see),
+    stream: (sandbox, code, see, language) => runCode({ sandbox, code }, language, see),
     standby: (sandbox, tier) => call('standby_sandbox', { sandbox, tier }),
     resume: (sandbox) => call('resume_sandbox', { sandbox }),
     fork: async (sandbox, count) =>

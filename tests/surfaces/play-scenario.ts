@@ -1,10 +1,15 @@
 import { readFileSync } from 'node:fs'
 import { DormouseError } from 'dormouse'
-import { type Ran, Refused, type State, type Surface, type Tier } from './surface.ts'
+import { type Language, type Ran, Refused, type State, type Surface, type Tier } from './surface.ts'
 
 type Doing =
-  | { readonly do: 'create'; readonly as: string }
-  | { readonly do: 'run' | 'stream'; readonly in: string; readonly code: string }
+  | { readonly do: 'create'; readonly as: string; readonly template?: string }
+  | {
+      readonly do: 'run' | 'stream'
+      readonly in: string
+      readonly code: string
+      readonly language?: Language
+    }
   | { readonly do: 'standby'; readonly in: string; readonly tier: Tier }
   | { readonly do: 'resume' | 'delete'; readonly in: string }
   | { readonly do: 'fork'; readonly in: string; readonly as: readonly string[] }
@@ -13,8 +18,9 @@ type Doing =
 
 export type Step = Doing & { readonly expect: object }
 
-const file = new URL('scenario.json', import.meta.url)
-export const steps: readonly Step[] = JSON.parse(readFileSync(file, 'utf8')).steps
+export function readScenario(name: string): readonly Step[] {
+  return JSON.parse(readFileSync(new URL(name, import.meta.url), 'utf8')).steps
+}
 
 /**
  * Does the steps one after the other. Outcomes have no ids and no times, so that those of two surfaces can be
@@ -40,16 +46,16 @@ export class Player {
   async #act(step: Step): Promise<object> {
     const surface = this.#surface
     if (step.do === 'create') {
-      const created = await surface.create()
+      const created = await surface.create(step.template)
       this.#ids.set(step.as, created.id)
       return stateOf(created)
     }
     const id = this.#ids.get(step.in) ?? step.in
     switch (step.do) {
       case 'run':
-        return ranOf(await surface.run(id, step.code))
+        return ranOf(await surface.run(id, step.code, step.language))
       case 'stream':
-        return streamed((see) => surface.stream(id, step.code, see))
+        return streamed((see) => surface.stream(id, step.code, see, step.language))
       case 'standby':
         return stateOf(await surface.standby(id, step.tier))
       case 'resume':

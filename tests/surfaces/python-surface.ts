@@ -31,9 +31,9 @@ export async function pythonSurface(server: ServerProcess): Promise<Surface> {
     }
   }
   return {
-    create: () => ask({ do: 'create' }),
-    run: (id, code) => ask({ do: 'run', id, code }),
-    stream: (id, code, see) => ask({ do: 'stream', id, code }, see),
+    create: (template) => ask({ do: 'create', template }),
+    run: (id, code, language) => ask({ do: 'run', id, code, language }),
+    stream: (id, code, see, language) => ask({ do: 'stream', id, code, language }, see),
     standby: (id, tier) => ask({ do: 'standby', id, tier }),
     resume: (id) => ask({ do: 'resume', id }),
     fork: (id, count) => ask({ do: 'fork', id, count }),

@@ -14,16 +14,16 @@ def state(info):
 def do(ask):
     what = ask["do"]
     if what == "create":
-        return state(Sandbox.create(persistent=True).info())
+        return state(Sandbox.create(persistent=True, template=ask.get("template")).info())
     if what == "resume":
         return state(Sandbox.resume(ask["id"]).info())
     sandbox = Sandbox.connect(ask["id"])
     if what == "run":
-        run = sandbox.run_code(ask["code"])
+        run = sandbox.run_code(ask["code"], ask.get("language"))
         error = run.error and dataclasses.asdict(run.error)
         return {"stdout": run.stdout, "stderr": run.stderr, "exitCode": run.exit_code, "text": run.text, "error": error}
     if what == "stream":
-        for event in sandbox.run_code_stream(ask["code"]):
+        for event in sandbox.run_code_stream(ask["code"], ask.get("language")):
             if event.type == "stdout":
                 answer({"output": event.data})
         return None

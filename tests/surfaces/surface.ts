@@ -1,4 +1,6 @@
 export type Tier = 'frozen' | 'stored'
+/** Of a run. Without one it is Python. */
+export type Language = 'javascript' | 'typescript' | 'r'
 
 export interface Ran {
   readonly stdout: string
@@ -15,10 +17,10 @@ export interface State {
 
 /** One way in. What is refused throws an error with a `code`. */
 export interface Surface extends AsyncDisposable {
-  create(): Promise<State & { readonly id: string }>
-  run(id: string, code: string): Promise<Ran>
+  create(template?: string): Promise<State & { readonly id: string }>
+  run(id: string, code: string, language?: Language): Promise<Ran>
   /** Calls `see` with output as it comes, and resolves when the run is over. */
-  stream(id: string, code: string, see: (output: string) => void): Promise<void>
+  stream(id: string, code: string, see: (output: string) => void, language?: Language): Promise<void>
   standby(id: string, tier: Tier): Promise<State>
   resume(id: string): Promise<State>
   fork(id: string, count: number): Promise<readonly string[]>

@@ -1,15 +1,16 @@
 import { Dormouse, Sandbox } from 'dormouse'
 import type { ServerProcess } from '../server/server-process.ts'
-import type { Surface } from './surface.ts'
+import type { Language, Surface } from './surface.ts'
 
 export async function typescriptSurface(server: ServerProcess): Promise<Surface> {
   const client = new Dormouse({ url: server.url, apiKey: server.key })
   const at = (id: string) => Sandbox.connect(id, { client })
   return {
-    create: async () => (await Sandbox.create({}, { client })).info,
-    run: async (id, code) => (await at(id)).runCode(code),
-    async stream(id, code, see) {
-      for await (const event of (await at(id)).runCodeStream(code)) {
+    create: async (template) =>
+      (await Sandbox.create(template === undefined ? {} : { template }, { client })).info,
+    run: async (id, code, language) => (await at(id)).runCode(code, inLanguage(language)),
+    async stream(id, code, see, language) {
+      for await (const event of (await at(id)).runCodeStream(code, inLanguage(language))) {
         if (event.type === 'stdout') see(event.data)
       }
     },
@@ -29,4 +30,8 @@ export async function typescriptSurface(server: ServerProcess): Promise<Surface>
     delete: async (id) => (await at(id)).delete(),
     async [Symbol.asyncDispose]() {},
   }
+}
+
+function inLanguage(language: Language | undefined): { readonly language?: Language } {
+  return language === undefined ? {} : { language }
 }

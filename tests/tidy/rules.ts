@@ -52,7 +52,7 @@ export const LAYERS: Record<string, readonly string[]> = {
     'process',
     'network',
     'cgroup',
-    'npm',
+    'packages',
     'template',
     'runtime',
     'criu',

@@ -1,4 +1,4 @@
-import type { SandboxInfo } from 'dormouse'
+import type { NetworkOptions, SandboxInfo } from 'dormouse'
 import { z } from 'zod'
 import { TIMEOUT_MAX_MS, WAIT_DEFAULT_MS } from './limits.ts'
 
@@ -52,4 +52,8 @@ export function describeSandbox(info: SandboxInfo): z.input<typeof sandboxOutput
   const damage = info.damage && { reason: info.damage.reason, rollbackTo: info.damage.rollbackTo }
   const times = { createdAt, lastActiveAt, forkedFrom, lostSince }
   return { id, name, state, tier, template, isolation, ...times, damage }
+}
+
+export function networkOf(network: 'public' | 'none' | string[]): NetworkOptions {
+  return typeof network === 'string' ? { mode: network } : { mode: 'allow', allow: network }
 }

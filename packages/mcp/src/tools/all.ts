@@ -20,7 +20,7 @@ import {
   snapshotSandbox,
   standbySandbox,
 } from './states.ts'
-import { listTemplates } from './templates.ts'
+import { createTemplate, deleteTemplate, listTemplates } from './templates.ts'
 import { listVariables } from './variables.ts'
 import { volumes } from './volumes.ts'
 
@@ -56,4 +56,6 @@ export const TOOLS: readonly Tool[] = [
   services,
   jobs,
   listTemplates,
+  createTemplate,
+  deleteTemplate,
 ]

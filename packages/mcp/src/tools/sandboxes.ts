@@ -1,7 +1,7 @@
 import { burrowLimitsSchema, ISOLATIONS, MIN_MEMORY_BYTES } from '@dormouse/contracts'
-import { type NetworkOptions, Sandbox } from 'dormouse'
+import { Sandbox } from 'dormouse'
 import { z } from 'zod'
-import { describeSandbox, sandboxOutput } from '../fields.ts'
+import { describeSandbox, networkOf, sandboxOutput } from '../fields.ts'
 import { KEEP_CONNECTIONS_MAX_MINUTES, MEMORY_MAX_MB, SANDBOXES_LISTED_MAX } from '../limits.ts'
 import { defineTool } from '../tool.ts'
 
@@ -105,10 +105,6 @@ function connectionsOf({ keepConnectionsMinutes: minutes, wakeOnData }: Connecti
       ...(wakeOnData !== undefined && { wakeOnData }),
     },
   }
-}
-
-function networkOf(network: 'public' | 'none' | string[]): NetworkOptions {
-  return typeof network === 'string' ? { mode: network } : { mode: 'allow', allow: network }
 }
 
 export const listSandboxes = defineTool({

@@ -2,6 +2,7 @@ import { DormouseError } from '@dormouse/contracts'
 import type { LinuxEngine } from '@dormouse/engine-linux'
 import {
   fetchNpmPackage,
+  fetchWheel,
   listTemplates,
   MATERIALS_PROGRAM,
   NPM_PIN,
@@ -9,6 +10,7 @@ import {
   nodePin,
   PIP_REPORT,
   parseMaterials,
+  polarsPin,
   readTemplateMaterials,
   removeTemplate,
   TYPESCRIPT_PIN,
@@ -50,6 +52,15 @@ export function linuxBuilder(engine: LinuxEngine, dataDir: string): BuilderTools
       if (pin === undefined)
         throw new DormouseError('setup_failed', `There is no Node.js for ${process.arch} in this version.`)
       return fetchNpmPackage({ dataDir, pin, signal })
+    },
+    libraryVersion: () => polarsPin(process.arch)?.version,
+    async fetchLibrary(name, signal) {
+      const pin = polarsPin(process.arch)
+      if (pin === undefined)
+        throw new DormouseError('setup_failed', `There is no ${name} for ${process.arch} in this version.`)
+      const files: string[] = []
+      for (const wheel of pin.wheels) files.push(await fetchWheel({ dataDir, pin: wheel, signal }))
+      return { version: pin.version, files }
     },
   }
 }

@@ -6,15 +6,24 @@ import type { ArchiveName } from './built-in-descriptions.ts'
 import type { BuiltInTemplates } from './built-in-templates.ts'
 import type { TemplateDescription } from './templates.ts'
 
-const log = { warn: vi.fn(), error: vi.fn() } as unknown as Log
+const log = { info: vi.fn(), warn: vi.fn(), error: vi.fn() } as unknown as Log
 
-function scene({ current = [] as string[], refuses = undefined as Error | undefined } = {}) {
+interface Scene {
+  current?: readonly string[]
+  /** Of the template "data". */
+  builtWith?: string
+  refuses?: Error
+  withoutPip?: boolean
+}
+
+function scene({ current = [], builtWith, refuses, withoutPip = false }: Scene = {}) {
   const built: TemplateDescription[] = []
   const failed: [string, unknown][] = []
   const announced: string[] = []
   const templates = {
     announce: ({ name }: TemplateDescription) => announced.push(name),
-    isCurrent: async ({ name }: TemplateDescription) => current.includes(name),
+    isCurrent: async ({ name, description }: TemplateDescription) =>
+      current.includes(name) || (name === 'data' && description === builtWith),
     build: async (description: TemplateDescription) => {
       built.push(description)
     },
@@ -26,8 +35,15 @@ function scene({ current = [] as string[], refuses = undefined as Error | undefi
     fetched.push(name)
     return `/archives/${name}.tgz`
   }
+  const fetchLibrary = async () => {
+    if (withoutPip) throw new DormouseError('setup_failed', 'pip could not fetch polars')
+    return { version: '1', files: ['/wheels/polars-1.whl'] }
+  }
+  const versionOf = (name: ArchiveName) => `${name}-1`
   const run = (signal = new AbortController().signal) =>
-    buildBuiltIns({ templates, fetchArchive, versionOf: (name) => `${name}-1`, signal, log })
+    buildBuiltIns({
+      ...{ templates, versionOf, fetchArchive, libraryVersion: () => '1', fetchLibrary, signal, log },
+    })
   return { run, built, failed, fetched, announced }
 }
 
@@ -61,6 +77,28 @@ describe('buildBuiltIns', () => {
     await run()
     expect(failed).toEqual([['node', refuses]])
     expect(built.map(({ name }) => name)).toEqual(['code', 'data'])
+  })
+
+  test('builds without a library that the host cannot fetch, and once only', async () => {
+    const all = scene()
+    await all.run()
+    const complete = all.built.find(({ name }) => name === 'data')
+    expect(complete).toMatchObject({
+      description: expect.stringContaining('polars 1 '),
+      wheels: ['/wheels/polars-1.whl'],
+    })
+    const first = scene({ withoutPip: true })
+    await first.run()
+    const data = first.built.find(({ name }) => name === 'data')
+    expect(data).toMatchObject({ wheels: [] })
+    expect(data?.description).not.toContain('polars')
+    expect(first.failed).toEqual([])
+    const again = scene({ current: ['node', 'code'], withoutPip: true, builtWith: data?.description ?? '' })
+    await again.run()
+    expect(again.built).toEqual([])
+    const withPip = scene({ current: ['node', 'code'], builtWith: data?.description ?? '' })
+    await withPip.run()
+    expect(withPip.built.map(({ description }) => description)).toEqual([complete?.description])
   })
 
   test('stops when the server ends', async () => {

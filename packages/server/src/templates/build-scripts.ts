@@ -1,3 +1,4 @@
+import { basename } from 'node:path'
 import type { Script } from './run-step.ts'
 import type { TemplateDescription } from './templates.ts'
 
@@ -11,6 +12,7 @@ export interface BuildPrograms {
 const APT = 'apt-get --yes --no-install-recommends -o DPkg::Lock::Timeout=60'
 /** The package lists are missing, or as old as the base template. */
 const UPDATE = 'apt-get update'
+const WHEELS = '/tmp/dormouse-wheels'
 const TIDY = `
 rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/debconf/*-old
 for packages in /usr/local/lib/python3*/dist-packages; do
@@ -24,7 +26,7 @@ export function buildScripts(
   programs: BuildPrograms,
   onMaterials: (listing: string) => void,
 ): Script[] {
-  const { packages, pip, commands, uploads } = description
+  const { packages, pip, commands, uploads, wheels = [] } = description
   const count = commands.length
   return [
     ...(uploads === undefined ? [] : [{ title: 'copying archives', text: 'true', uploads }]),
@@ -35,6 +37,7 @@ export function buildScripts(
       shown: firstLine(command),
       text: `set -e\n${command}`,
     })),
+    ...(wheels.length === 0 ? [] : [installWheels(wheels, programs)]),
     {
       title: 'listing packages',
       text: `exec python3 -I -c ${quote(programs.materials)}`,
@@ -59,6 +62,16 @@ function installPip(requirements: readonly string[], { pipReport }: BuildProgram
 if ! command -v pip >/dev/null; then ${UPDATE}; ${APT} install python3-pip; fi
 ${install} -- ${requirements.map(quote).join(' ')}
 `,
+  }
+}
+
+function installWheels(wheels: readonly string[], { pipReport }: BuildPrograms): Script {
+  const uploads = wheels.map((file) => ({ file, path: `${WHEELS}/${basename(file)}` }))
+  const install = `python3 -m pip install --no-index --no-deps --root-user-action ignore --report ${quote(pipReport)}`
+  return {
+    title: 'installing wheels',
+    text: `set -eu\n${install} -- ${uploads.map(({ path }) => quote(path)).join(' ')}\nrm -r ${WHEELS}\n`,
+    uploads,
   }
 }
 

@@ -12,10 +12,27 @@ export interface Archive {
   readonly file: string
 }
 
+/** Python libraries that not every host can fetch. A template is built without one that is missing. */
+export type LibraryName = 'polars'
+
+export interface Library {
+  readonly version: string
+  /** Wheels on the host. */
+  readonly files: readonly string[]
+}
+
+/** What a description is made from. */
+export interface BuiltInParts {
+  readonly archives: Readonly<Record<ArchiveName, Archive>>
+  readonly libraries: Readonly<Partial<Record<LibraryName, Library>>>
+}
+
 export interface BuiltIn {
   /** What the build unpacks. */
   readonly archives: readonly ArchiveName[]
-  readonly describe: (archives: Readonly<Record<ArchiveName, Archive>>) => TemplateDescription
+  /** What the build installs where the host can fetch it. */
+  readonly libraries: readonly LibraryName[]
+  readonly describe: (parts: BuiltInParts) => TemplateDescription
 }
 
 const NOTHING = { packages: [], pip: [], commands: [], preload: [] }
@@ -24,7 +41,8 @@ const MODULES = '/usr/local/lib/node_modules'
 
 const NODE: BuiltIn = {
   archives: ['node', 'npm', 'typescript'],
-  describe: ({ node, npm, typescript }) => ({
+  libraries: [],
+  describe: ({ archives: { node, npm, typescript } }) => ({
     ...NOTHING,
     name: 'node',
     description: `As "python", with Node.js ${node.version} LTS, npm ${npm.version}, TypeScript ${typescript.version}, git and build-essential`,
@@ -48,6 +66,7 @@ const NODE: BuiltIn = {
 
 const CODE: BuiltIn = {
   archives: [],
+  libraries: [],
   describe: () => ({
     ...NOTHING,
     name: 'code',
@@ -72,10 +91,11 @@ const CODE: BuiltIn = {
 const TESTING = 'forky'
 const DATA: BuiltIn = {
   archives: [],
-  describe: () => ({
+  libraries: ['polars'],
+  describe: ({ libraries: { polars } }) => ({
     ...NOTHING,
     name: 'data',
-    description: `As "python", with pyarrow, statsmodels and the program duckdb; Python and its libraries are those of Debian ${TESTING}`,
+    description: `As "python", with pyarrow, statsmodels${polars === undefined ? '' : `, polars ${polars.version}`} and the program duckdb; Python and its libraries are those of Debian ${TESTING}`,
     from: 'python',
     commands: [
       `sed -n '/ trixie main/s/trixie/${TESTING}/p' /etc/apt/sources.list > /etc/apt/sources.list.d/${TESTING}.list`,
@@ -84,6 +104,7 @@ const DATA: BuiltIn = {
       'cd /usr/lib/python3/dist-packages && rm -rf ./*-stubs pyarrow/tests statsmodels/*/tests',
       'python3 -c "import pyarrow.parquet, statsmodels.api, sklearn, pandas, IPython"',
     ],
+    wheels: polars?.files ?? [],
     preload: ['pyarrow'],
   }),
 }

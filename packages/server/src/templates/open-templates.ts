@@ -6,7 +6,7 @@ import type { NetworkPolicy, SandboxRow } from '../store/sandbox-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { BuildSandboxes } from './build-sandbox.ts'
 import type { BuildPrograms } from './build-scripts.ts'
-import type { ArchiveName } from './built-in-descriptions.ts'
+import type { ArchiveName, Library, LibraryName } from './built-in-descriptions.ts'
 import { TemplateBuilds, type TemplateBuildsOptions } from './template-builds.ts'
 import type { TemplateCatalog } from './template-catalog.ts'
 import { type HostTemplates, TemplateService } from './template-service.ts'
@@ -19,6 +19,9 @@ export interface BuilderTools {
   /** The parts of built-in templates that the host fetches. */
   readonly versionOf: (name: ArchiveName) => string
   readonly fetchArchive: (name: ArchiveName, signal: AbortSignal) => Promise<string>
+  /** Undefined where no version of the library is known to fit the processor. */
+  readonly libraryVersion: (name: LibraryName) => string | undefined
+  readonly fetchLibrary: (name: LibraryName, signal: AbortSignal) => Promise<Library>
 }
 
 export interface OpenTemplates

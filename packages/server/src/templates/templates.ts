@@ -24,6 +24,8 @@ export interface TemplateDescription {
   readonly recipe?: RecipeRequest | undefined
   /** Files of the host that the build gets before anything else. Only for built-in templates. */
   readonly uploads?: readonly Upload[]
+  /** Wheels of the host that pip installs after the commands, without an index. Only for built-in templates. */
+  readonly wheels?: readonly string[]
 }
 
 export interface Upload {
