@@ -4,9 +4,11 @@ import { debianPackagesStep } from '../debian-packages.mjs'
 import { hashFiles, hashOf } from '../hash-inputs.mjs'
 
 const NATIVE = 'packages/engine-microvm/native'
+/** Some of its files are compiled into these programs, too. */
+const LINUX_SOURCES = 'packages/engine-linux/native/src'
 const PROGRAMS = [
   ...['dormouse-guest-init', 'dormouse-jail', 'dormouse-vm-pages', 'libdormouse-vm-memory.so'],
-  'dormouse-volume-server',
+  ...['dormouse-volume-server', 'dormouse-mapped-root'],
 ]
 
 const qemu = debianPackagesStep({
@@ -25,7 +27,8 @@ const programs = {
   title: 'Programs for virtual machines',
   scope: 'repo',
   hint: 'The C sources do not compile here. See the output above.',
-  inputs: ({ repoDir }) => hashOf(process.arch, hashFiles(join(repoDir, NATIVE))),
+  inputs: ({ repoDir }) =>
+    hashOf(process.arch, hashFiles(join(repoDir, NATIVE)), hashFiles(join(repoDir, LINUX_SOURCES))),
   isInPlace: ({ repoDir }) => PROGRAMS.every((name) => existsSync(join(repoDir, NATIVE, 'build', name))),
   async run({ report, run }, { repoDir }) {
     const onLine = (/** @type {string} */ line) => report({ doing: line })
@@ -39,7 +42,12 @@ const guestKernel = {
   title: 'Kernel of virtual machines',
   scope: 'data',
   hint: 'Check the network, or name the .deb of the kernel with DORMOUSE_GUEST_KERNEL_DEB=FILE.',
-  inputs: ({ repoDir }) => hashOf(hashFiles(join(repoDir, 'packages/engine-microvm/src/template'))),
+  // A file that the operator names now may be a better one than what was there.
+  inputs: ({ repoDir }) =>
+    hashOf(
+      hashFiles(join(repoDir, 'packages/engine-microvm/src/template')),
+      process.env.DORMOUSE_GUEST_KERNEL_DEB ?? '',
+    ),
   async isInPlace({ dataDir }) {
     const { findGuestKernel } = await import('@dormouse/engine-microvm')
     return findGuestKernel(join(dataDir, 'microvm', 'kernel')) !== undefined
@@ -69,7 +77,7 @@ export const testMachine = {
   scope: 'data',
   hint: 'Read the reason above, then run this again.',
   inputs: ({ repoDir }) => {
-    const made = ['packages/engine-microvm/src', NATIVE, 'packages/guest/python', 'templates']
+    const made = ['packages/engine-microvm/src', NATIVE, LINUX_SOURCES, 'packages/guest/python', 'templates']
     return hashOf(...made.map((path) => hashFiles(join(repoDir, path))))
   },
   isInPlace: ({ dataDir }) => readdirSync(join(dataDir, 'microvm', 'templates')).length > 0,

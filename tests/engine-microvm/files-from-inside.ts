@@ -10,5 +10,5 @@ export const IS_IN_MACHINES = process.env['DORMOUSE_TEST_ISOLATION'] === 'microv
 
 /** Otherwise machines run some tests of these, where set-up has installed what machines need. */
 export const CHOSEN_FILES = existsSync(join(testDataDir, 'microvm', 'kernel'))
-  ? ['tests/isolation/{files,network,processes}.test.ts', 'tests/network/{break-out,life}.test.ts']
+  ? ['tests/isolation/{files,network,processes,volumes}.test.ts', 'tests/network/{break-out,life}.test.ts']
   : []

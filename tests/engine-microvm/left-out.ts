@@ -91,4 +91,13 @@ export const CHOSEN_TESTS: ReadonlySet<string> = new Set([
   'an open file that was deleted before the sleep keeps its content',
   'a fork and its parent share a lock for reading',
   'a lock by flock is given back at the wake, or the wake is refused',
+  'variables, functions and classes stay, and objects keep their identity',
+  'an exception ends the run with 1 and a traceback of user code, and the next run works',
+  'stdout and stderr are kept apart and in order',
+  'the value of the last expression arrives as text, marked as main',
+  'args are passed unchanged, without a shell',
+  'stdin can be written in pieces and closed',
+  'a signal, given by name, reaches the whole process group',
+  'pids: a process above the limit fails to start, and the burrow continues',
+  'limits of a running burrow can be changed, and usage is reported',
 ])

@@ -211,3 +211,25 @@ test('a server without the second engine refuses it, and says what to do', async
   await core[Symbol.asyncDispose]()
   await host.cleanUp()
 })
+
+test('a server that forbids processes refuses new ones, however they are asked for; old ones continue', async () => {
+  const host = await testHost()
+  let core = await host.open()
+  const create = async (change: Parameters<typeof wanted>[0] = {}) =>
+    (await core.sandboxes.create(wanted(change), core.caller)).sandbox
+  const { id } = await create()
+  const { id: snapshotId } = await core.sandboxes
+    .get(id, core.caller)
+    .snapshot({ name: undefined, kind: 'full' })
+  await core[Symbol.asyncDispose]()
+  core = await host.open({ processIsolation: 'forbidden' })
+  const refused = { code: 'isolation_forbidden', details: { field: 'isolation' } }
+  await expect(create({ isolation: 'process' })).rejects.toMatchObject(refused)
+  await expect(create()).rejects.toMatchObject(refused)
+  await expect(create({ snapshotId })).rejects.toMatchObject(refused)
+  const old = core.sandboxes.get(id, core.caller)
+  expect(await runIn(core, old, 'print(6 * 7)')).toBe('42\n')
+  await old.delete()
+  await core[Symbol.asyncDispose]()
+  await host.cleanUp()
+})

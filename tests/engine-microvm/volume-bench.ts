@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { createInterface, type Interface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { burrowFilters } from '../../packages/engine-linux/src/native-programs.ts'
 import { UID_BASE, UID_COUNT } from '../../packages/engine-linux/src/template/shifted-root.ts'
 import { volumeServerProgram } from '../../packages/engine-microvm/src/native-programs.ts'
 import { sendSignal } from '../send-signal.ts'
@@ -101,6 +102,7 @@ export class VolumeBench {
     const child = spawn(
       volumeServerProgram,
       [
+        ...burrowFilters.flatMap((filter) => ['--filter', filter]),
         ...['--volume', this.volume, readOnly ? 'ro' : 'rw', '--ids', String(UID_BASE), String(UID_COUNT)],
         ...['--requests', this.requestSocket, '--control', control],
       ],

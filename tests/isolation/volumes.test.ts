@@ -5,14 +5,15 @@ import { newSandboxId, type VolumeId } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { printed, useVolumes } from '../../packages/engine/src/contract/volumes.ts'
-import { linuxFactory } from '../engine-linux/linux-factory.ts'
+import { TEST_ISOLATION } from '../test-isolation.ts'
+import { isolatedFactory } from './isolated-factory.ts'
 
-const factory = await linuxFactory()
+const factory = await isolatedFactory()
 afterAll(() => factory.cleanUp())
 
 /**
  * Every way that mount(2) and its younger relatives offer to make a read-only mount writable or get at what is under
- * it.
+ * it. Root of a machine may change the mounts of its own kernel, so there the volume itself must refuse.
  */
 const REMOUNTS = `import ctypes, os, struct
 libc = ctypes.CDLL(None, use_errno=True)
@@ -24,12 +25,13 @@ attributes = struct.pack("QQQQ", 0, 1, 0, 0)
 print([attempt(call) for call in [
     lambda: libc.mount(None, b"/data", None, MS_REMOUNT, None),
     lambda: libc.mount(None, b"/data", None, MS_REMOUNT | MS_BIND, None),
+] + ([] if ${TEST_ISOLATION === 'microvm' ? 'True' : 'False'} else [
     lambda: libc.mount(b"/data", b"/mnt", None, MS_BIND, None),
     lambda: libc.umount2(b"/data", 2),
     lambda: libc.syscall(442, -100, b"/data", 0, attributes, len(attributes)),
     lambda: libc.syscall(428, -100, b"/data", 1),
     lambda: libc.unshare(0x10000000 | 0x00020000),
-]])`
+])])`
 
 describe('volumes and a hostile sandbox', () => {
   const bench = useVolumes(factory)
@@ -45,8 +47,10 @@ describe('volumes and a hostile sandbox', () => {
     const reader = await bench.mounting({ volumeId: id, path: '/data', readOnly: true })
     const { burrow: awake } = await bench.engine.snapshot(reader, { leave: 'running' })
     const answers = await printed(bench.hold(awake!), REMOUNTS)
-    expect(answers).toMatch(/^\[('Operation not permitted',? ?|'Function not implemented',? ?){7}\]$/)
+    const refusals = /^\[('Operation not permitted',? ?|'Function not implemented',? ?){7}\]$/
+    if (TEST_ISOLATION === 'process') expect(answers).toMatch(refusals)
     expect(await printed(awake!, 'open("/data/x", "w")')).toMatch(/Read-only/)
+    expect(await readdir(volumeDir(id))).not.toContain('x')
   })
 
   test('the mount point of a volume cannot be removed; while its parent is moved the sandbox is not saved, and continues when it is back', async () => {

@@ -144,6 +144,11 @@ export const ERRORS = {
     retry: false,
     hint: 'Sandboxes with isolation `microvm` cannot do this. Create one with isolation `process`.',
   },
+  isolation_forbidden: {
+    status: 403,
+    retry: false,
+    hint: 'This server has virtual machines only. Create the sandbox with isolation `microvm`.',
+  },
   setup_failed: { status: 503, retry: true, hint: 'Read the output above, then run `dormouse up` again.' },
   server_unreachable: {
     status: 503,

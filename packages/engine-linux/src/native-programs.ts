@@ -26,6 +26,11 @@ export const aheadAddon = inBuild('ahead.node')
 export const reseedAddon = inBuild('reseed.node')
 /** The seccomp filter of a CRIU that restores: see native/src/export-filters.c. */
 export const baseFilter = inBuild('seccomp-base.bpf')
+/**
+ * The three filters of a burrow, for other programs that serve hostile code. Loaded in this order, a call that none of
+ * them allows fails with ENOSYS.
+ */
+export const burrowFilters = [inBuild('seccomp-deny.bpf'), inBuild('seccomp-allow.bpf'), baseFilter] as const
 export const enterLibrary = inBuild('libdormouse-enter.so')
 /** Stand-ins for libraries that CRIU links but does not use here: see native/src/no-gnutls.c. */
 export const criuLibraries = inBuild('criu')

@@ -210,13 +210,15 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     const saved = await this.whileMounting(own.record.volumes, () => saveBurrow(this.#host, own, options))
     const snapshot = describeSnapshot(saved.manifest)
     const { connections } = saved
-    if (leave === 'gone') return { snapshot, connections }
-    if (kind === 'files') return { snapshot, burrow }
     try {
+      if (leave === 'gone') return { snapshot, connections }
+      if (kind === 'files') return { snapshot, burrow }
       const next = await limitRestore(burrow.sandboxId, () => continueSaved(this.#host, saved, leave))
       return { snapshot, connections, burrow: this.#hold(next) }
     } catch (resumeError) {
       return { snapshot, connections, resumeError }
+    } finally {
+      this.#store.sums.add(snapshot.id)
     }
   }
 
@@ -263,9 +265,9 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     const snapshot = describeSnapshot(manifest)
     const leave = wasFrozen ? 'frozen' : 'running'
     const resume = () => continueSaved(this.#host, saved, leave, { reason: 'fork', reseed })
-    const resumed = await limitRestore(burrow.sandboxId, resume).catch((resumeError: unknown) => ({
-      resumeError,
-    }))
+    const resumed = await limitRestore(burrow.sandboxId, resume)
+      .catch((resumeError: unknown) => ({ resumeError }))
+      .finally(() => this.#store.sums.add(snapshot.id))
     if ('resumeError' in resumed)
       return { snapshot, connections, children: [], resumeError: resumed.resumeError }
     const parent = this.#hold(resumed)
@@ -351,7 +353,7 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
   async adoptBurrows(): Promise<AdoptedBurrows> {
     const { burrows, lost } = await adoptBurrows(this.#host)
     for (const burrow of burrows) this.#hold(burrow)
-    await this.#store.removeLeftovers()
+    await this.#store.takeOver()
     await this.#arrived.removeUnused()
     await removeUnused(this.#host).catch((error: unknown) =>
       this.#host.failures.report(
@@ -368,6 +370,7 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     for (const burrow of this.#burrows) burrow.release()
     this.#burrows.clear()
     await this.#readers[Symbol.asyncDispose]()
+    await this.#store.sums[Symbol.asyncDispose]()
     await sparesOf(this.#host)[Symbol.asyncDispose]()
     await this.#parent.remove()
   }

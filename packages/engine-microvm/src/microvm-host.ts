@@ -6,13 +6,18 @@ import type { FoundQemu } from './qemu/find-qemu.ts'
 import type { Base } from './storage/manifest.ts'
 import type { GuestKernel } from './template/guest-kernel.ts'
 
+/** A kernel, and the files that a guest starts from with it. */
+export interface StartedKernel extends GuestKernel {
+  readonly initrd: string
+}
+
 export interface MicrovmHostParts {
   readonly layout: MicrovmLayout
   readonly hierarchies: Hierarchies
   readonly failures: FailureLog
   readonly qemu: FoundQemu
-  readonly kernel: GuestKernel
-  readonly initrd: string
+  /** What guests can start with, by release; the first one is that of new guests. */
+  readonly kernels: ReadonlyMap<string, StartedKernel>
   readonly emptyDisk: string
   readonly toolsDisk: string
   readonly tscKhz: number
@@ -28,8 +33,9 @@ export class MicrovmHost implements MicrovmHostParts {
   readonly hierarchies: Hierarchies
   readonly failures: FailureLog
   readonly qemu: FoundQemu
-  readonly kernel: GuestKernel
-  readonly initrd: string
+  readonly kernels: ReadonlyMap<string, StartedKernel>
+  /** That of new guests. */
+  readonly kernel: StartedKernel
   readonly emptyDisk: string
   readonly toolsDisk: string
   readonly tscKhz: number
@@ -43,8 +49,10 @@ export class MicrovmHost implements MicrovmHostParts {
     this.hierarchies = parts.hierarchies
     this.failures = parts.failures
     this.qemu = parts.qemu
-    this.kernel = parts.kernel
-    this.initrd = parts.initrd
+    this.kernels = parts.kernels
+    const [newest] = parts.kernels.values()
+    if (newest === undefined) throw new Error('a host needs a kernel for its guests')
+    this.kernel = newest
     this.emptyDisk = parts.emptyDisk
     this.toolsDisk = parts.toolsDisk
     this.tscKhz = parts.tscKhz

@@ -12,13 +12,13 @@ import {
   sandboxShare,
 } from '@dormouse/engine-linux/for-engines'
 import { MicrovmLayout } from './host/microvm-layout.ts'
-import { MicrovmHost } from './microvm-host.ts'
+import { MicrovmHost, type StartedKernel } from './microvm-host.ts'
 import { pagesProgram } from './native-programs.ts'
 import { findQemu } from './qemu/find-qemu.ts'
 import { CHAIN_MAX_DISKS } from './snapshot/shorten-chain.ts'
 import { buildEmptyDisk, buildToolsDisk } from './template/build-disks.ts'
 import { buildInitrd } from './template/build-initrd.ts'
-import { findGuestKernel } from './template/guest-kernel.ts'
+import { type GuestKernel, listGuestKernels } from './template/guest-kernel.ts'
 
 export interface MicrovmEngineOptions {
   /** Holds templates, the guest's kernel and booted templates. */
@@ -43,8 +43,8 @@ export async function openHost(
 ): Promise<{ host: MicrovmHost; parent: ParentCgroup }> {
   const { dataDir, stateDir, accelerator, log, hostMemoryBytes = DEFAULT_HOST_MEMORY_BYTES } = options
   const layout = new MicrovmLayout(stateDir, dataDir)
-  const [qemu, kernel] = [await findQemu(accelerator), findGuestKernel(layout.kernelDir)]
-  if (qemu === undefined || kernel === undefined)
+  const [qemu, installed] = [await findQemu(accelerator), listGuestKernels(layout.kernelDir)]
+  if (qemu === undefined || installed.length === 0)
     throw new DormouseError(
       'isolation_unavailable',
       `${qemu === undefined ? 'QEMU' : 'The kernel of the guests'} is not installed.`,
@@ -67,8 +67,7 @@ export async function openHost(
   ])
   const failures = new FailureLog(log)
   const host = new MicrovmHost({
-    ...{ layout, hierarchies, failures, qemu, kernel },
-    initrd: await buildInitrd(kernel, layout.disksDir),
+    ...{ layout, hierarchies, failures, qemu, kernels: await startedKernels(installed, layout.disksDir) },
     emptyDisk: await buildEmptyDisk(layout.disksDir),
     toolsDisk: await buildToolsDisk(layout.disksDir, toolsDir),
     tscKhz: await measureClock(),
@@ -77,6 +76,22 @@ export async function openHost(
   })
   const share = await sandboxShare(hostMemoryBytes)
   return { host, parent: new ParentCgroup({ hierarchies, name: layout.cgroupName, share, failures }) }
+}
+
+async function startedKernels(
+  kernels: readonly GuestKernel[],
+  directory: string,
+): Promise<ReadonlyMap<string, StartedKernel>> {
+  const started = new Map<string, StartedKernel>()
+  for (const [index, kernel] of kernels.entries()) {
+    if (started.has(kernel.release)) continue
+    const initrd = await buildInitrd(kernel, directory).catch((error: unknown) => {
+      if (index === 0) throw error
+    })
+    // An earlier kernel that lacks a driver of today: only snapshots of its guests need it.
+    if (initrd !== undefined) started.set(kernel.release, { ...kernel, initrd })
+  }
+  return started
 }
 
 async function measureClock(): Promise<number> {

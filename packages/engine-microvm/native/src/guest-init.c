@@ -46,19 +46,20 @@ static void mount_at(const char *type, const char *target, unsigned long flags, 
     must(mount(type, target, type, flags, options), target);
 }
 
-/* The list is in the order in which they depend on each other. */
+/* The list is in the order in which they depend on each other. A guest starts without those whose name follows a dash. */
 static void load_modules(void)
 {
     FILE *list = fopen("/modules/order", "r");
     if (!list)
         fail("/modules/order");
-    char name[200], path[256];
-    while (fgets(name, sizeof(name), list)) {
-        name[strcspn(name, "\n")] = 0;
-        snprintf(path, sizeof(path), "/modules/%s", name);
+    char line[200], path[256];
+    while (fgets(line, sizeof(line), list)) {
+        line[strcspn(line, "\n")] = 0;
+        bool is_optional = line[0] == '-';
+        snprintf(path, sizeof(path), "/modules/%s", line + is_optional);
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         must(fd, path);
-        if (syscall(SYS_finit_module, fd, "", 0) == -1 && errno != EEXIST)
+        if (syscall(SYS_finit_module, fd, "", 0) == -1 && errno != EEXIST && !is_optional)
             fail(path);
         close(fd);
     }

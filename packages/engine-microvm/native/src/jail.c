@@ -1,9 +1,10 @@
 /*
  * Starts a program that may serve a hostile guest: in namespaces of its own, in cgroups, in a root that has only what
- * is bound into it, as a uid that owns nothing else, without capabilities and without a way to get any.
+ * is bound into it, as a uid that owns nothing else, with seccomp filters, without capabilities and without a way to get
+ * any.
  *
- * dormouse-jail [--cgroup DIRECTORY]… --root EMPTY_DIRECTORY --uid UID [--ro SOURCE TARGET]… [--rw SOURCE TARGET]…
- *   [--device PATH]… [--dir TARGET]… [--link TEXT TARGET]… [--env NAME=VALUE]… [--tap DESCRIPTOR] [--later]
+ * dormouse-jail [--cgroup DIRECTORY]… --root EMPTY_DIRECTORY --uid UID --filter FILE… [--ro SOURCE TARGET]…
+ *   [--rw SOURCE TARGET]… [--device PATH]… [--dir TARGET]… [--env NAME=VALUE]… [--tap DESCRIPTOR] [--later]
  *   -- PROGRAM ARGUMENT…
  * With --device the program gets a device file of its own for a device below /dev, whatever the rights of the host's file.
  * With --tap the program gets the host's end of a network card at this descriptor.
@@ -28,6 +29,7 @@
 #include <unistd.h>
 
 #include "bind-later.h"
+#include "filters.h"
 #include "join-cgroup.h"
 #include "network.h"
 #include "report.h"
@@ -36,7 +38,7 @@
 #define ENTRIES_MAX 700
 
 struct entry {
-    /* r: read-only, w: writable, l: symbolic link, d: an empty directory that root can fill later, v: device */
+    /* r: read-only, w: writable, d: an empty directory that root can fill later, v: device */
     char kind;
     const char *source, *target;
 };
@@ -76,6 +78,9 @@ static void parse(int argc, char **argv)
         } else if (strcmp(option, "--uid") == 0 && left > 0) {
             uid = (uid_t)strtoul(argv[i + 1], NULL, 10);
             i += 2;
+        } else if (strcmp(option, "--filter") == 0 && left > 0) {
+            filters_add(argv[i + 1]);
+            i += 2;
         } else if (strcmp(option, "--tap") == 0 && left > 0) {
             tap_fd = atoi(argv[i + 1]);
             i += 2;
@@ -91,15 +96,15 @@ static void parse(int argc, char **argv)
         } else if (strcmp(option, "--env") == 0 && left > 0 && environment_count < 31) {
             environment[environment_count++] = argv[i + 1];
             i += 2;
-        } else if ((strcmp(option, "--ro") == 0 || strcmp(option, "--rw") == 0 || strcmp(option, "--link") == 0) && left > 1) {
-            add_entry(option[2] == 'l' ? 'l' : option[3] == 'o' ? 'r' : 'w', argv[i + 1], argv[i + 2]);
+        } else if ((strcmp(option, "--ro") == 0 || strcmp(option, "--rw") == 0) && left > 1) {
+            add_entry(option[3] == 'o' ? 'r' : 'w', argv[i + 1], argv[i + 2]);
             i += 3;
         } else {
             refuse("bad option %s", option);
         }
     }
-    if (!program || !root_directory || uid == 0)
-        refuse("a program, a root and a uid are needed");
+    if (!program || !root_directory || uid == 0 || filters_count() == 0)
+        refuse("a program, a root, a uid and a filter are needed");
 }
 
 /* Makes the directories above a target, and the target itself: a directory, or a file to mount over. */
@@ -143,10 +148,6 @@ static void bind_entry(const struct entry *entry)
 {
     if (entry->kind == 'v')
         return;
-    if (entry->kind == 'l') {
-        CHECK(symlink(entry->source, entry->target), "%s", entry->target);
-        return;
-    }
     if (entry->kind == 'd') {
         CHECK(mkdir(entry->target, 0755), "%s", entry->target);
         CHECK(mount("tmpfs", entry->target, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=1m"), "%s", entry->target);
@@ -222,6 +223,7 @@ int main(int argc, char **argv)
         make_root();
         drop_privileges();
         keep_only_standard_streams(started[1]);
+        filters_load();
         execve(program[0], program, environment);
         fail("%s", program[0]);
     }

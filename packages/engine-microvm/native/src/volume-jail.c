@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "capabilities.h"
+#include "filters.h"
 #include "namespaces.h"
 #include "report.h"
 #include "volume-handles.h"
@@ -92,6 +93,7 @@ void enter_volume(struct volume_jail *jail)
     if (!keep_capabilities(capability_mask(KEPT, sizeof(KEPT) / sizeof(*KEPT))))
         fail("drop capabilities");
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges");
+    filters_load();
     close(made[0]);
     close(made[1]);
     close(mapped[0]);

@@ -1,5 +1,6 @@
 /*
- * dormouse-volume-server [--cgroup DIRECTORY]… --volume DIRECTORY ro|rw --ids BASE COUNT --requests SOCKET --control SOCKET
+ * dormouse-volume-server [--cgroup DIRECTORY]… --filter FILE… --volume DIRECTORY ro|rw --ids BASE COUNT
+ *   --requests SOCKET --control SOCKET
  *
  * Answers the requests that the kernel of a guest sends for a volume that it has mounted by FUSE, over a socket that the
  * engine connects to a stream of the link. The guest may be hostile: this process sees the volume and nothing else, as
@@ -22,6 +23,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "filters.h"
 #include "join-cgroup.h"
 #include "report.h"
 #include "volume-jail.h"
@@ -317,6 +319,9 @@ int main(int argc, char **argv)
             jail.directory = argv[i + 1];
             jail.is_read_only = strcmp(argv[i + 2], "rw") != 0;
             i += 3;
+        } else if (strcmp(argv[i], "--filter") == 0 && left > 0) {
+            filters_add(argv[i + 1]);
+            i += 2;
         } else if (strcmp(argv[i], "--ids") == 0 && left > 1) {
             jail.base = (uint32_t)strtoul(argv[i + 1], NULL, 10);
             jail.count = (uint32_t)strtoul(argv[i + 2], NULL, 10);
@@ -331,8 +336,8 @@ int main(int argc, char **argv)
             refuse("bad option %s", argv[i]);
         }
     }
-    if (!jail.directory || jail.base == 0 || jail.count == 0 || requests == -1 || control == -1)
-        refuse("a volume, ids and two sockets are needed");
+    if (!jail.directory || jail.base == 0 || jail.count == 0 || requests == -1 || control == -1 || filters_count() == 0)
+        refuse("a volume, ids, two sockets and a filter are needed");
     enter_volume(&jail);
     umask(0);
     nodes_open(CHECK(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "the volume"));

@@ -6,6 +6,7 @@ import { pipeline } from 'node:stream/promises'
 import { DormouseError } from '@dormouse/contracts'
 import {
   type BurrowCgroup,
+  burrowFilters,
   startProgram,
   UID_BASE,
   UID_COUNT,
@@ -42,6 +43,7 @@ export async function startVolumeServer(
       argv: [
         volumeServerProgram,
         ...cgroup.directories.flatMap((directory) => ['--cgroup', directory]),
+        ...burrowFilters.flatMap((filter) => ['--filter', filter]),
         ...['--volume', join(host.layout.volumesDir, volumeId), readOnly ? 'ro' : 'rw'],
         ...['--ids', String(UID_BASE), String(UID_COUNT)],
         ...['--requests', sockets.requests, '--control', sockets.control],

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { chmod, chown, copyFile, mkdir, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type BurrowLimits, burrowLimitsSchema, DormouseError, newBurrowId } from '@dormouse/contracts'
-import { BurrowCgroup, isAlive } from '@dormouse/engine-linux/for-engines'
+import { BurrowCgroup, burrowFilters, isAlive } from '@dormouse/engine-linux/for-engines'
 import type { MicrovmBurrowPaths } from '../host/microvm-layout.ts'
 import { GuestLink } from '../link/guest-link.ts'
 import type { MicrovmHost } from '../microvm-host.ts'
@@ -18,6 +18,7 @@ import {
   qemuArguments,
   TAP_FD,
 } from '../qemu/qemu-arguments.ts'
+import { JAILED_LIBRARIES, qemuFiles } from '../qemu/qemu-files.ts'
 import { QmpClient } from '../qemu/qmp-client.ts'
 import type { Base, Machine } from '../storage/manifest.ts'
 import { hostLimits } from './host-limits.ts'
@@ -60,7 +61,8 @@ export async function holdQemu(host: MicrovmHost, hold: HoldQemu): Promise<HeldQ
     await writeFile(paths.spareMark, '')
     await makeFiles(host, paths, { machine, uid })
     await cgroup.create(hostLimits(burrowLimitsSchema.parse({}), machine))
-    jailed = await startJail(jailArguments(host, paths, { ...hold, uid, cgroup }), signal)
+    const files = await qemuFiles()
+    jailed = await startJail(jailArguments(host, paths, { ...hold, uid, cgroup, files }), signal)
     const { first } = jailed
     const isOver = async () => signal?.aborted === true || !(await isAlive(first))
     const qmp = await QmpClient.over(await connectWhenMade(paths.qmp, isOver))
@@ -132,18 +134,20 @@ async function makeFiles(
 interface JailOf extends HoldQemu {
   readonly uid: number
   readonly cgroup: BurrowCgroup
+  readonly files: readonly (readonly [source: string, target: string])[]
 }
 
 /** Everything that QEMU can open, but for the files that `fillQemu` binds. */
 function jailArguments(
   host: MicrovmHost,
   paths: MicrovmBurrowPaths,
-  { machine, toolsDisk, isIncoming, python, uid, cgroup }: JailOf,
+  { machine, toolsDisk, isIncoming, python, uid, cgroup, files }: JailOf,
 ): string[] {
+  const { image, initrd } = host.kernels.get(machine.kernel) ?? host.kernel
   const readOnly = [
-    ['/usr', '/usr'],
-    [host.kernel.image, JAIL.kernel],
-    [host.initrd, JAIL.initrd],
+    ...files,
+    [image, JAIL.kernel],
+    [initrd, JAIL.initrd],
     [memoryLibrary, JAIL.library],
     [toolsDisk, JAIL.tools],
   ] as const
@@ -153,6 +157,7 @@ function jailArguments(
     [paths.disk, JAIL.disk],
   ] as const
   const env = [
+    `LD_LIBRARY_PATH=${JAILED_LIBRARIES}`,
     `LD_PRELOAD=${JAIL.library}`,
     `DORMOUSE_VM_MEMORY=${JAIL.memory}`,
     `DORMOUSE_VM_MAP=${JAIL.map}`,
@@ -161,11 +166,11 @@ function jailArguments(
     jailProgram,
     ...cgroup.directories.flatMap((directory) => ['--cgroup', directory]),
     ...['--root', paths.root, '--uid', String(uid)],
+    ...burrowFilters.flatMap((filter) => ['--filter', filter]),
     ...readOnly.flatMap(([source, target]) => ['--ro', source, target]),
     ...writable.flatMap(([source, target]) => ['--rw', source, target]),
     ...devices.flatMap((path) => ['--device', path]),
     ...['--dir', JAIL.lowerDisks, '--dir', JAIL.memoryFiles],
-    ...['--link', 'usr/lib', '/lib', '--link', 'usr/lib64', '/lib64'],
     ...env.flatMap((one) => ['--env', one]),
     ...(host.hasNetwork ? ['--tap', String(TAP_FD)] : []),
     ...['--later', '--'],

@@ -11,7 +11,6 @@ import type { MicrovmHost } from '../microvm-host.ts'
 import type { Base, Machine } from '../storage/manifest.ts'
 import { readManifest } from '../storage/manifest.ts'
 import { buildRootDisk } from '../template/build-disks.ts'
-import { KERNEL_PIN } from '../template/guest-kernel.ts'
 import { makeBurrow } from './make-burrow.ts'
 import { writeSnapshot } from './take-snapshot.ts'
 
@@ -71,7 +70,7 @@ export class BootedTemplates {
 
   /** Everything that its memory depends on is part of the name. */
   async #name({ tree, preload, preparation, memoryBytes, cpus }: BootTemplate): Promise<string> {
-    const { toolsDisk, initrd, tscKhz } = this.#host
+    const { toolsDisk, kernel, tscKhz } = this.#host
     const machine = { ...versionsOf(this.#host), memoryBytes, cpus }
     const parts = [
       FORMAT,
@@ -79,7 +78,7 @@ export class BootedTemplates {
       tree.key,
       tree.image,
       basename(toolsDisk),
-      basename(initrd),
+      basename(kernel.initrd),
       preload.join(),
       preparation?.key,
     ]
@@ -166,6 +165,9 @@ async function preload(burrow: MicrovmBurrow, modules: readonly string[]): Promi
 }
 
 /** What the snapshots of this host run with. */
-export function versionsOf({ qemu }: Pick<MicrovmHost, 'qemu'>): Omit<Machine, 'memoryBytes' | 'cpus'> {
-  return { accelerator: qemu.accelerator, qemuVersion: qemu.version, kernel: KERNEL_PIN.release }
+export function versionsOf({
+  qemu,
+  kernel,
+}: Pick<MicrovmHost, 'qemu' | 'kernel'>): Omit<Machine, 'memoryBytes' | 'cpus'> {
+  return { accelerator: qemu.accelerator, qemuVersion: qemu.version, kernel: kernel.release }
 }

@@ -41,7 +41,9 @@ export function machineProblem(needs: unknown, abilities: unknown): string | und
 
 /** The same for a snapshot that is here: the host may have another version of QEMU by now. */
 export function problemHere(host: MicrovmHost, { machine }: Pick<Base, 'machine'>): string | undefined {
-  return mismatchOf(machine, versionsOf(host))
+  // Earlier kernels are still there for the snapshots of their guests.
+  const here = host.kernels.has(machine.kernel) ? { kernel: machine.kernel } : {}
+  return mismatchOf(machine, { ...versionsOf(host), ...here })
 }
 
 type Versions = ReturnType<typeof versionsOf>

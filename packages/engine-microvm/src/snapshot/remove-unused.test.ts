@@ -16,7 +16,7 @@ beforeEach(() => {
   layout = new MicrovmLayout(directory, directory)
   for (const path of [layout.snapshotsDir, layout.burrowsDir, layout.disksDir, layout.templatesDir])
     mkdirSync(path, { recursive: true })
-  for (const name of ['tools-now', 'initrd-now', 'empty-v2.qcow2']) disk(name, 30)
+  for (const name of ['tools-now', 'initrd-now', 'initrd-former', 'empty-v2.qcow2']) disk(name, 30)
 })
 afterEach(() => rmSync(directory, { recursive: true }))
 
@@ -54,8 +54,12 @@ function template(build: string, days: number): void {
 }
 
 const remove = (of = layout) =>
-  removeUnused({ layout: of, toolsDisk: '/d/tools-now', initrd: '/d/initrd-now' }, NOW_MS)
-const KEPT = ['empty-v2.qcow2', 'initrd-now', 'tools-now']
+  removeUnused({ layout: of, toolsDisk: '/d/tools-now', kernels: KERNELS }, NOW_MS)
+const started = (release: string, initrd: string) =>
+  [release, { release, isPinned: true, image: '', modulesDir: '', initrd }] as const
+// Machines that were booted with the former kernel still start from its files.
+const KERNELS = new Map([started('2', '/d/initrd-now'), started('1', '/d/initrd-former')])
+const KEPT = ['empty-v2.qcow2', 'initrd-former', 'initrd-now', 'tools-now']
 
 test('a template that nothing refers to goes a week after its last use, with its disks', async () => {
   template('old', 8)

@@ -13,7 +13,7 @@ const UNUSED_MS = 7 * 24 * 3_600_000
  * Pre: no burrow is being made.
  */
 export async function removeUnused(
-  host: Pick<MicrovmHost, 'layout' | 'toolsDisk' | 'initrd'>,
+  host: Pick<MicrovmHost, 'layout' | 'toolsDisk' | 'kernels'>,
   nowMs = Date.now(),
 ): Promise<void> {
   const { layout } = host
@@ -35,7 +35,8 @@ export async function removeUnused(
     } else await rm(dir, { recursive: true, force: true })
   }
   const kept = new Set(used.flatMap(({ rootDisk, toolsDisk }) => [rootDisk, toolsDisk]))
-  for (const path of [host.toolsDisk, host.initrd]) kept.add(basename(path))
+  const initrds = [...host.kernels.values()].map(({ initrd }) => initrd)
+  for (const path of [host.toolsDisk, ...initrds]) kept.add(basename(path))
   for (const name of await readdir(layout.disksDir)) {
     const path = join(layout.disksDir, name)
     if (/^(root|tools|initrd)-/.test(name) && !kept.has(name) && (await isOld(path))) await rm(path)

@@ -7,7 +7,7 @@ import type { MicrovmHost } from '../microvm-host.ts'
 import type { Manifest } from '../storage/manifest.ts'
 import { makeBurrow } from './make-burrow.ts'
 import { shortenChain } from './shorten-chain.ts'
-import { writeSaveIntent, writeSnapshot } from './take-snapshot.ts'
+import { syncFile, writeSaveIntent, writeSnapshot } from './take-snapshot.ts'
 
 const MAX_CHILDREN = 1_000
 
@@ -63,6 +63,8 @@ async function prepareAndStop(
     await shortenChain(burrow, host.chainMaxDisks).catch((error: unknown) =>
       host.failures.report('upkeep', error, { burrowId: burrow.id }, 'the disks of a burrow were not merged'),
     )
+    // While the guest runs: once it stands still, only what it writes meanwhile is left to wait for.
+    await syncFile(burrow.paths.disk)
     return await burrow.stopForSaving()
   } catch (error) {
     burrow.giveUpSaving()

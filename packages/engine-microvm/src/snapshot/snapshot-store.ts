@@ -10,14 +10,17 @@ import type { MicrovmHost } from '../microvm-host.ts'
 import { pagesProgram } from '../native-programs.ts'
 import { memoryInJail } from '../qemu/qemu-arguments.ts'
 import { type Manifest, readManifest } from '../storage/manifest.ts'
+import { DiskSums } from './disk-sums.ts'
 import { problemHere } from './machine-needs.ts'
 
 /** Snapshots on disk. Hard links share disks and memory files, so the file system counts references. */
 export class MicrovmSnapshotStore {
+  readonly sums: DiskSums
   readonly #host: MicrovmHost
 
   constructor(host: MicrovmHost) {
     this.#host = host
+    this.sums = new DiskSums(host)
   }
 
   has(id: SnapshotId): boolean {
@@ -64,8 +67,27 @@ export class MicrovmSnapshotStore {
     await rm(doomed, { recursive: true, force: true })
   }
 
-  /** Removes what snapshots and deletions that did not finish left behind. */
-  async removeLeftovers(): Promise<void> {
+  /** After a start: finishes what the last server has not, and says which snapshots cannot run here any more. */
+  async takeOver(): Promise<void> {
+    await this.#removeLeftovers()
+    await this.sums.addMissing()
+    const problems = new Map<string, number>()
+    for (const id of (await readdir(this.#host.layout.snapshotsDir)).filter(isSnapshotId)) {
+      const manifest = await this.get(id).catch(() => undefined)
+      const problem = manifest && problemHere(this.#host, manifest.base)
+      if (problem !== undefined) problems.set(problem, (problems.get(problem) ?? 0) + 1)
+    }
+    for (const [problem, snapshots] of problems)
+      this.#host.failures.report(
+        'adoption',
+        new DormouseError('snapshot_unusable', problem),
+        { snapshots },
+        'virtual machines that sleep cannot wake here: see "Updates" in docs/isolation.md',
+      )
+  }
+
+  /** What snapshots and deletions that did not finish left behind. */
+  async #removeLeftovers(): Promise<void> {
     for (const name of await readdir(this.#host.layout.snapshotsDir)) {
       if (/^\.(taking|deleting|sending)-/.test(name))
         await rm(join(this.#host.layout.snapshotsDir, name), { recursive: true, force: true })
@@ -74,6 +96,7 @@ export class MicrovmSnapshotStore {
 
   /** Reads everything that the snapshot added, and compares it with its checksums. */
   async verify(id: SnapshotId): Promise<number> {
+    await this.sums.settled(id)
     const manifest = await this.getUsable(id)
     const { dir, map } = this.#host.layout.snapshot(id)
     let readBytes = 0

@@ -2,6 +2,7 @@ import { createWriteStream, existsSync } from 'node:fs'
 import {
   chmod,
   chown,
+  constants,
   copyFile,
   link,
   mkdir,
@@ -28,7 +29,13 @@ import type { MicrovmBurrow } from '../burrow/microvm-burrow.ts'
 import { type SavedPaths, savedPaths } from '../host/microvm-layout.ts'
 import { pagesProgram } from '../native-programs.ts'
 import { JAIL, memoryInJail } from '../qemu/qemu-arguments.ts'
-import { type Base, disksOf, MANIFEST_FORMAT_VERSION, type Manifest } from '../storage/manifest.ts'
+import {
+  type Base,
+  disksOf,
+  formatManifest,
+  MANIFEST_FORMAT_VERSION,
+  type Manifest,
+} from '../storage/manifest.ts'
 import { ignoreMemory, linkExisting, waitForMigration } from './make-burrow.ts'
 
 /** Device state has about 60 KB; a hostile QEMU must not fill the disk. */
@@ -47,8 +54,8 @@ export interface TakeSnapshot {
 }
 
 /**
- * Writes a snapshot of a burrow that stands still. Post: it is on disk under its final name. On failure nothing of it is
- * left and the burrow can continue.
+ * Writes a snapshot of a burrow that stands still. Post: it is on disk under its final name, without the checksum of its
+ * disk: see DiskSums. On failure nothing of it is left and the burrow can continue.
  */
 export async function writeSnapshot(burrow: MicrovmBurrow, take: TakeSnapshot): Promise<Manifest> {
   const work = savedPaths(join(dirname(take.target), `.taking-${take.id}`))
@@ -61,7 +68,7 @@ export async function writeSnapshot(burrow: MicrovmBurrow, take: TakeSnapshot): 
     const volumeLocks = take.kind === 'full' ? await saveVolumes(burrow, take, { work, sums }) : []
     take.signal?.throwIfAborted()
     const manifest = await describe(burrow, take, { base, volumeLocks, work, sums })
-    await writeDurably(work.manifest, `${JSON.stringify(manifest, undefined, 2)}\n`)
+    await writeDurably(work.manifest, formatManifest(manifest))
     for (const path of [work.disks, work.memory, work.dir]) await syncDirectory(path)
     take.signal?.throwIfAborted()
     await rename(work.dir, take.target)
@@ -92,7 +99,6 @@ async function saveParts(burrow: MicrovmBurrow, take: TakeSnapshot, to: Work): P
   }
   const disk = `${newLayerId()}.qcow2`
   await saveDisk(burrow.paths.disk, join(work.disks, disk), take.endsAfter)
-  sums[`disks/${disk}`] = await hashFile(join(work.disks, disk))
   await linkExisting(burrow.paths.disks, work.disks, disksOf(base))
   return { ...base, disks: [...base.disks, disk], memory }
 }
@@ -191,10 +197,15 @@ async function memoryInMap(path: string): Promise<string[]> {
 /** A burrow that ends gives its disk away; one that continues keeps writing to its own, so the snapshot gets a copy. */
 async function saveDisk(from: string, to: string, endsAfter: boolean): Promise<void> {
   if (endsAfter) await link(from, to)
-  else await copyFile(from, to)
+  else await copyFile(from, to, constants.COPYFILE_FICLONE)
   await chown(to, 0, 0)
   await chmod(to, 0o644)
-  const handle = await open(to, 'r')
+  await syncFile(to)
+}
+
+/** Post: what was written to the file before is on disk. */
+export async function syncFile(path: string): Promise<void> {
+  const handle = await open(path, 'r')
   await handle.sync().finally(() => handle.close())
 }
 
@@ -204,8 +215,9 @@ async function describe(
   { base, volumeLocks, work, sums }: Work & { base: Base; volumeLocks: VolumeLock[] },
 ): Promise<Manifest> {
   const { parent, limits, volumes } = burrow.record
+  const added = [...Object.keys(sums), `disks/${base.disks.at(-1)}`]
   const sizes = await Promise.all(
-    Object.keys(sums).map(async (name) => ({ name, bytes: (await stat(join(work.dir, name))).blocks * 512 })),
+    added.map(async (name) => ({ name, bytes: (await stat(join(work.dir, name))).blocks * 512 })),
   )
   const sum = (isMemory: boolean) =>
     sizes

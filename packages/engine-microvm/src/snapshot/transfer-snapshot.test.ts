@@ -49,7 +49,8 @@ function openHost(name: string) {
   write(join(layout.disksDir, ROOT), `root built by ${name}`)
   write(join(layout.disksDir, TOOLS), `tools built by ${name}`)
   const qemu = { version: MACHINE.qemuVersion, accelerator: 'tcg' }
-  const host = new MicrovmHost({ layout, qemu, tscKhz: 2_000_000 } as unknown as MicrovmHostParts)
+  const kernels = new Map([[MACHINE.kernel, { release: MACHINE.kernel }]])
+  const host = new MicrovmHost({ layout, qemu, kernels, tscKhz: 2_000_000 } as unknown as MicrovmHostParts)
   const store = new MicrovmSnapshotStore(host)
   const transfer = machineTransfer({ host, store, arrived: new ArrivedFiles(layout.arrivedDir) })
   return { layout, transfer, store }

@@ -51,6 +51,7 @@ async function exportSnapshot<Value>(
   id: SnapshotId,
   work: (snapshot: PortableSnapshot) => Promise<Value>,
 ): Promise<Value> {
+  await store.sums.settled(id)
   const manifest = await store.getUsable(id)
   // Links: the snapshot may be deleted meanwhile. The next server removes them, should this one end first.
   const sending = savedPaths(join(host.layout.snapshotsDir, `.sending-${newSnapshotId()}`))

@@ -74,12 +74,16 @@ const manifestSchema = z.strictObject({
   volumes: mountedVolumesSchema.default([]),
   /** Locks that processes of the guest held on files there. */
   volumeLocks: z.array(volumeLockSchema).default([]),
-  /** Checksums of the files that this snapshot added, by path below its directory. */
+  /** Checksums of the files that this snapshot added, by path below its directory. That of the disk comes later. */
   sums: z.record(z.string(), z.string()),
   bytes: z.strictObject({ images: z.number(), memory: z.number() }),
 })
 
 export type Manifest = z.output<typeof manifestSchema>
+
+export function formatManifest(manifest: Manifest): string {
+  return `${JSON.stringify(manifest, undefined, 2)}\n`
+}
 
 /** Throws `not_found`, or `snapshot_unusable` when it cannot be read. */
 export async function readManifest(path: string, id: string): Promise<Manifest> {

@@ -6,7 +6,7 @@ import { guestInit } from '../native-programs.ts'
 import type { GuestKernel } from './guest-kernel.ts'
 
 /** In the order in which they depend on each other. */
-const MODULES = [
+export const GUEST_MODULES = [
   'drivers/virtio/virtio.ko',
   'drivers/virtio/virtio_ring.ko',
   'drivers/virtio/virtio_mmio.ko',
@@ -22,19 +22,43 @@ const MODULES = [
   'fs/overlayfs/overlay.ko',
   'fs/fuse/fuse.ko',
 ]
+/** For containers inside: a guest has no /lib/modules to load them from. A guest starts without them, too. */
+const CONTAINER_MODULES = [
+  'drivers/net/tun.ko',
+  'net/llc/llc.ko',
+  'net/802/stp.ko',
+  'net/bridge/bridge.ko',
+  'drivers/net/veth.ko',
+  'lib/libcrc32c.ko',
+  'net/netfilter/nfnetlink.ko',
+  'net/ipv4/netfilter/nf_defrag_ipv4.ko',
+  'net/ipv6/netfilter/nf_defrag_ipv6.ko',
+  'net/netfilter/nf_conntrack.ko',
+  'net/netfilter/nf_nat.ko',
+  'net/netfilter/nf_tables.ko',
+  'net/netfilter/nft_ct.ko',
+  'net/netfilter/nft_chain_nat.ko',
+  'net/netfilter/nft_nat.ko',
+  'net/netfilter/nft_masq.ko',
+  'net/netfilter/x_tables.ko',
+  'net/netfilter/nft_compat.ko',
+  'net/netfilter/xt_conntrack.ko',
+  'net/netfilter/xt_MASQUERADE.ko',
+  'net/netfilter/xt_addrtype.ko',
+]
 const DIRECTORY = 0o040755
 const FILE = 0o100644
 const PROGRAM = 0o100755
 
 /** Makes the file system that the guest's kernel starts from: our PID 1 and the drivers it loads. */
 export async function buildInitrd(kernel: GuestKernel, directory: string): Promise<string> {
-  const modules = await Promise.all(
-    MODULES.map(async (path) => ({
-      name: basename(path),
-      data: await readFile(join(kernel.modulesDir, path)),
-    })),
-  )
-  const order = Buffer.from(modules.map(({ name }) => `${name}\n`).join(''))
+  const needed = await readModules(kernel, GUEST_MODULES)
+  const present = CONTAINER_MODULES.filter((path) => existsSync(join(kernel.modulesDir, path)))
+  const optional = await readModules(kernel, present)
+  const modules = [...needed, ...optional]
+  // See load_modules in native/src/guest-init.c.
+  const lines = [...needed.map(({ name }) => name), ...optional.map(({ name }) => `-${name}`)]
+  const order = Buffer.from(lines.map((line) => `${line}\n`).join(''))
   const entries: CpioEntry[] = [
     { name: 'dev', mode: DIRECTORY },
     { name: 'modules', mode: DIRECTORY },
@@ -49,6 +73,12 @@ export async function buildInitrd(kernel: GuestKernel, directory: string): Promi
   await writeFile(`${path}.${process.pid}`, archive, { mode: 0o644 })
   await rename(`${path}.${process.pid}`, path)
   return path
+}
+
+function readModules({ modulesDir }: GuestKernel, paths: readonly string[]) {
+  return Promise.all(
+    paths.map(async (path) => ({ name: basename(path), data: await readFile(join(modulesDir, path)) })),
+  )
 }
 
 interface CpioEntry {

@@ -1,6 +1,9 @@
 import type { BurrowId } from '@dormouse/contracts'
 import type { Engine } from '../engine.ts'
 
+/** Why tests of refused snapshots are skipped: see `unsavable`. */
+export const NOTHING_UNSAVABLE = 'nothing inside makes this engine refuse a snapshot'
+
 /** What the test file of an engine provides to the contract suite. */
 export interface EngineFactory {
   /** Opens the engine on the same state each time, as a restarted server does. */

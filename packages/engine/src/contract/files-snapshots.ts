@@ -2,7 +2,7 @@ import { newSandboxId, type SnapshotId } from '@dormouse/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Burrow, Engine } from '../engine.ts'
 import { runPython } from './collect.ts'
-import type { EngineFactory } from './engine-factory.ts'
+import { type EngineFactory, NOTHING_UNSAVABLE } from './engine-factory.ts'
 
 /**
  * Every kind of change that a layer can hold: new, changed, removed, replaced by a directory, renamed, owned, linked,
@@ -96,20 +96,17 @@ export function describeFilesSnapshots(factory: EngineFactory): void {
       await burrow.destroy()
     })
 
-    // Skip: nothing inside makes this engine refuse a snapshot.
-    test.skipIf(!unsavable)(
-      'a burrow whose processes cannot be saved can be saved without them',
-      async () => {
-        const burrow = await create()
-        await runPython(burrow.guest, `${unsavable?.code}\n${CHANGE}`)
-        await expect(engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({
-          code: 'snapshot_refused',
-        })
-        const { snapshot } = await engine.snapshot(burrow, { kind: 'files', leave: 'gone' })
-        expect(await factory.traces()).toEqual([])
-        await (await expectBoots(snapshot.id)).destroy()
-      },
-    )
+    test('a burrow whose processes cannot be saved can be saved without them', async ({ skip }) => {
+      if (unsavable === undefined) return skip(NOTHING_UNSAVABLE)
+      const burrow = await create()
+      await runPython(burrow.guest, `${unsavable.code}\n${CHANGE}`)
+      await expect(engine.snapshot(burrow, { leave: 'gone' })).rejects.toMatchObject({
+        code: 'snapshot_refused',
+      })
+      const { snapshot } = await engine.snapshot(burrow, { kind: 'files', leave: 'gone' })
+      expect(await factory.traces()).toEqual([])
+      await (await expectBoots(snapshot.id)).destroy()
+    })
 
     test('a burrow that has ended can be saved until it is destroyed', async () => {
       const burrow = await create()

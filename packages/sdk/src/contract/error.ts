@@ -22,6 +22,7 @@ export type ErrorAnswer = {
       | 'insecure_bind'
       | 'internal'
       | 'invalid_argument'
+      | 'isolation_forbidden'
       | 'isolation_unavailable'
       | 'isolation_unsupported'
       | 'language_missing'

@@ -74,6 +74,7 @@ export type RunEventAnswer =
           | 'insecure_bind'
           | 'internal'
           | 'invalid_argument'
+          | 'isolation_forbidden'
           | 'isolation_unavailable'
           | 'isolation_unsupported'
           | 'language_missing'

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { findGuestKernel, MicrovmEngine } from '@dormouse/engine-microvm'
+import { findGuestKernel, KERNEL_PIN, MicrovmEngine } from '@dormouse/engine-microvm'
 import type { ServerConfig } from '../config/config.ts'
 import type { Log } from '../log.ts'
 
@@ -27,6 +27,12 @@ export async function openMicrovm({
       log,
     })
     const { name, whyNotKvm } = engine.accelerator
+    const kernel = findGuestKernel(join(templatesDir, 'microvm', 'kernel'))
+    if (kernel?.isPinned === false)
+      log.warn(
+        { kernel: kernel.release, tested: KERNEL_PIN.release },
+        'guests run a kernel that this version was not tested with: see "Updates" in docs/isolation.md',
+      )
     if (name === 'tcg')
       log.warn({ whyNotKvm }, 'virtual machines are emulated, which is slow: there is no KVM')
     return engine

@@ -66,6 +66,7 @@ export async function openSandboxes(options: OpenSandboxes, opened: Closing) {
   const deps: SandboxDependencies = {
     ...{ engine, db, snapshots, ledger, sandboxes, quotas, volumes, clock, log },
     defaultIsolation: config.isolation,
+    forbidsProcesses: config.processIsolation === 'forbidden',
     variables: stores.variables,
     rows: stores.sandboxes,
     lineage: stores.lineage,

@@ -27,6 +27,13 @@ const invalid = (message: string | RegExp) =>
   })
 
 describe('loadConfig', () => {
+  it('refuses to forbid the isolation that is its default', () => {
+    const env = { DORMOUSE_PROCESS_ISOLATION: 'forbidden' }
+    expect(() => load({ env })).toThrow(invalid('process'))
+    const { isolation, processIsolation } = load({ env, flags: { '--isolation': 'microvm' } })
+    expect([isolation, processIsolation]).toEqual(['microvm', 'forbidden'])
+  })
+
   it('has a default for every setting; watermarks depend on the host', () => {
     expect(load()).toEqual({
       dataDir,

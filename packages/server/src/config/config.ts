@@ -64,7 +64,16 @@ export function loadConfig({ env, flags = {}, dataDir: given, hostFacts }: LoadC
     network: completeNetwork(settings.network, env),
   }
   refuseInsecureBind(config)
+  refuseForbiddenDefault(config)
   return config
+}
+
+function refuseForbiddenDefault({ isolation, processIsolation }: ServerConfig): void {
+  if (isolation !== 'process' || processIsolation === 'allowed') return
+  throw new DormouseError('invalid_argument', 'isolation: `process` is forbidden, and also the default', {
+    hint: 'Add --isolation microvm.',
+    details: { field: 'isolation' },
+  })
 }
 
 /** A hosts file could map `localhost` to an address that is reachable from outside. */

@@ -28,6 +28,8 @@ export interface SandboxDependencies {
   readonly engine: Engine
   /** Of sandboxes whose creator does not say. */
   readonly defaultIsolation: Isolation
+  /** Whether every new sandbox must be a virtual machine. */
+  readonly forbidsProcesses: boolean
   readonly db: Database
   readonly rows: SandboxRows
   readonly snapshots: SnapshotRows

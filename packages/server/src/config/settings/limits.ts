@@ -39,6 +39,12 @@ export const limitSettings = {
     details:
       'With `microvm`, `up` installs QEMU and the kernel of the guests first. Once they are installed, sandboxes can ask for either.',
   }),
+  processIsolation: setting(z.enum(['allowed', 'forbidden']), 'allowed', {
+    env: 'DORMOUSE_PROCESS_ISOLATION',
+    summary: 'Whether new sandboxes may have isolation `process`, which shares the kernel of the host.',
+    details:
+      'With `forbidden`, `isolation` must be `microvm`. Template builds are refused, too: they run as processes. Sandboxes that exist continue.',
+  }),
   minFreeMemoryBytes: setting(bytes, minFreeMemoryBytes, {
     env: 'DORMOUSE_MIN_FREE_MEMORY_BYTES',
     defaultText: '5 % of the memory, 256 MiB to 2 GiB',

@@ -87,7 +87,7 @@ export function checkRequest(
 
 /** A snapshot decides it: memory of a virtual machine runs in no other engine. */
 function chooseIsolation(
-  { engine, defaultIsolation }: SandboxDependencies,
+  { engine, defaultIsolation, forbidsProcesses }: SandboxDependencies,
   { isolation, ofTemplate }: Pick<CreateSandbox, 'isolation'> & { ofTemplate: Isolation | undefined },
   from: SnapshotId | undefined,
 ): Isolation {
@@ -98,7 +98,14 @@ function chooseIsolation(
       `isolation: the snapshot was taken with isolation "${ofSnapshot}" (saw "${isolation}")`,
       { details: { field: 'isolation' } },
     )
-  return ofSnapshot ?? isolation ?? ofTemplate ?? defaultIsolation
+  const chosen = ofSnapshot ?? isolation ?? ofTemplate ?? defaultIsolation
+  if (chosen === 'process' && forbidsProcesses)
+    throw new DormouseError(
+      'isolation_forbidden',
+      'This server starts no sandbox that shares the kernel of its host.',
+      { details: { field: 'isolation' } },
+    )
+  return chosen
 }
 
 async function templateIsolation(
