@@ -74,6 +74,7 @@ export { capabilitiesIn, ofIsolation } from './one-isolation.ts'
 export type {
   ArrivingPart,
   ArrivingSnapshot,
+  BaseTransfer,
   Extent,
   HostAbilities,
   PortablePart,
