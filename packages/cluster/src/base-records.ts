@@ -23,6 +23,8 @@ export interface BaseRecordsOptions {
   readonly key: ClusterKey
   /** A record that cannot be read counts as none. */
   readonly onUnreadable: (base: string, error: unknown) => void
+  /** A host has found that nothing needs it. */
+  readonly onRemoved?: (base: string) => void
 }
 
 /** The bucket has other records, too. Earlier versions ignore this prefix, and have the bucket in their backups. */
@@ -44,7 +46,11 @@ export class BaseRecords implements Disposable {
     records.#watch = await watchBucket(options.bucket, {
       put: (name, { value }) =>
         ofBase(name, (base) => records.#records.set(base, records.#parse(name, value))),
-      removed: (name) => ofBase(name, (base) => records.#records.delete(base)),
+      removed: (name) =>
+        ofBase(name, (base) => {
+          records.#records.delete(base)
+          options.onRemoved?.(base)
+        }),
       unreadable: (name, error) =>
         ofBase(name, (base) => {
           records.#records.delete(base)

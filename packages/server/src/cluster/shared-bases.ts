@@ -45,7 +45,6 @@ export class SharedBases implements Disposable {
   #timer: NodeJS.Timeout | undefined
   #looking: Promise<void> | undefined
   #checkedAt = Number.NEGATIVE_INFINITY
-  #fetchedAhead = 0
   #isClosed = false
 
   private constructor(options: SharedBasesOptions) {
@@ -58,6 +57,8 @@ export class SharedBases implements Disposable {
     shared.#records = await BaseRecords.open({
       ...{ bucket, key },
       onUnreadable: (base, err) => options.log.error({ base, err }, 'the record of a base cannot be read'),
+      // What still needs it is noted again by the next sleep, or check.
+      onRemoved: (base) => shared.#noted.delete(base),
     })
     shared.#timer = setInterval(() => {
       shared.#looking ??= shared.#look().finally(() => {
@@ -110,7 +111,6 @@ export class SharedBases implements Disposable {
       this.#unusedSince.set(base, since)
       if (performance.now() - since < unusedMs) continue
       this.#unusedSince.delete(base)
-      this.#noted.delete(base)
       await this.#records?.remove(base)
     }
   }
@@ -148,14 +148,14 @@ export class SharedBases implements Disposable {
   }
 
   async #fetchAhead(): Promise<void> {
-    for (const [base, { arch }] of [...(this.#records?.all() ?? [])]) {
+    const records = [...(this.#records?.all() ?? [])].filter(([, { arch }]) => arch === process.arch)
+    for (const [base] of records) {
+      if (this.#here.has(base)) continue
+      const ofOthers = records.filter(([one, { host }]) => this.#here.has(one) && host !== this.#self()?.id)
       const room = this.#self()?.room
       const hasRoom = room !== undefined && room.diskFreeBytes > room.diskTotalBytes * AHEAD_FREE
-      if (!hasRoom || this.#fetchedAhead >= AHEAD_MAX) return
-      if (arch !== process.arch || this.#here.has(base)) continue
-      await this.#try(base, async () => {
-        if (await this.#bring(base)) this.#fetchedAhead += 1
-      })
+      if (!hasRoom || ofOthers.length >= AHEAD_MAX) return
+      await this.#try(base, () => this.#bring(base))
     }
   }
 
@@ -173,19 +173,17 @@ export class SharedBases implements Disposable {
     }
   }
 
-  /** False when it was here. */
-  async #bring(base: string): Promise<boolean> {
+  async #bring(base: string): Promise<void> {
     const { bases, depot } = this.#options
-    if (this.#here.has(base)) return false
-    return await this.#locks.run(base, async () => {
-      const record = this.#records?.find(base)
-      const isHere = await bases.isHere(base)
-      // The engine says what is lacking when the depot does not have it.
-      if (!isHere && record === undefined) return false
-      if (!isHere && record !== undefined)
+    if (this.#here.has(base)) return
+    await this.#locks.run(base, async () => {
+      if (!(await bases.isHere(base))) {
+        const record = this.#records?.find(base)
+        // The engine says what is lacking.
+        if (record === undefined) return
         await bases.import(base, await partInDepot(depot, base, record.list))
+      }
       this.#here.add(base)
-      return !isHere
     })
   }
 
