@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
+import { chmod, mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { prepareTemplate } from '@dormouse/engine-linux/setup'
@@ -23,6 +23,8 @@ let key: string
 /** Two hosts that were set up by themselves: each has a build of its own of the same template. */
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'dormouse-builds-'))
+  // Programs run in these roots with the ids of sandboxes.
+  await chmod(directory, 0o711)
   cluster = await TestCluster.start({ hosts: 0, idleTimeoutMs: 0 })
   for (const [index, name] of ['one', 'two'].entries()) {
     const builtAt = new Date(Date.UTC(2026, 0, 1) + index * DAY_MS)

@@ -47,7 +47,7 @@ async function writePlain(
   manifest: FullManifest,
 ): Promise<FullManifest> {
   if (manifest.folded !== true) {
-    await mkdir(plain.images, { mode: 0o700 })
+    await mkdir(plain.images, { mode: 0o755 })
     for (const name of await readdir(paths.images))
       await link(join(paths.images, name), join(plain.images, name))
     const { generation: _generation, ...first } = manifest

@@ -33,7 +33,7 @@ const UNPACK = [
 ] as const
 /** Errors of writing to a program that has ended. */
 const HAS_ENDED = new Set<string | undefined>(['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'])
-const DISK_IS_FULL = 'No space left on device'
+const DISK_IS_FULL = /No space left on device|Wrote only \d+ of \d+ bytes/
 const SAID_MAX_CHARACTERS = 64 * 1024
 const ERROR_MAX_CHARACTERS = 500
 
@@ -68,13 +68,18 @@ export async function unpack(directory: string, { content }: ArrivingArchive): P
   child.stdout?.resume()
   const { stdin } = child
   if (stdin === null) throw new DormouseError('internal', 'A program has no input.')
+  let isRead = false
+  async function* read(): AsyncGenerator<Uint8Array> {
+    yield* content()
+    isRead = true
+  }
   try {
-    await pipeline(content(), stdin)
+    await pipeline(read(), stdin)
   } catch (error) {
-    child.kill('SIGKILL')
-    // When tar has ended first, its own words say more.
-    if (HAS_ENDED.has((error as NodeJS.ErrnoException).code)) await ended
-    throw error
+    if (!HAS_ENDED.has((error as NodeJS.ErrnoException).code)) child.kill('SIGKILL')
+    // It may have read all, and ended before the pipe was closed here. Otherwise its own words say more.
+    else await ended
+    if (!isRead) throw error
   }
   await ended
 }
@@ -94,7 +99,7 @@ async function untilEnded(child: ChildProcess, what: string): Promise<void> {
   })
   const [code] = (await once(child, 'close')) as [number | null]
   if (code === 0 || (code === FILES_DIFFER && ONLY_CHANGED.test(said))) return
-  if (said.includes(DISK_IS_FULL))
+  if (DISK_IS_FULL.test(said))
     throw new DormouseError('no_space', 'The disk that holds the sandboxes is full.', {
       details: { output: said.slice(0, ERROR_MAX_CHARACTERS) },
     })
