@@ -2,7 +2,7 @@ import { chmod, mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { prepareTemplate } from '@dormouse/engine-linux/setup'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import type { ServerProcess } from '../server/server-process.ts'
 import { BUILT_BY, makeOwnTemplate, removeOwnTemplate } from './own-template.ts'
 import { LEASE_MS, TestCluster } from './test-cluster.ts'
@@ -35,7 +35,10 @@ beforeAll(async () => {
   }
   ;[one, two] = cluster.hosts as [ServerProcess, ServerProcess]
   key = one.key
-  await expect.poll(async () => (await two.call('/v1/nodes', { key })).body.items?.length, SLOW).toBe(2)
+  await vi.waitFor(
+    async () => expect((await two.call('/v1/nodes', { key })).body.items).toHaveLength(2),
+    SLOW,
+  )
 }, 120_000)
 
 afterAll(async () => {
