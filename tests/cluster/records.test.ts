@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
+  BaseRecords,
   Claims,
   type ClusterConnection,
   ClusterKey,
@@ -16,7 +17,9 @@ import {
 } from '@dormouse/cluster'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { baseTransfer } from '../../packages/engine-linux/src/snapshot/transfer-bases.ts'
 import { DepotUpkeep } from '../../packages/server/src/cluster/depot-upkeep.ts'
+import { SharedBases } from '../../packages/server/src/cluster/shared-bases.ts'
 import type { SnapshotCarrier } from '../../packages/server/src/cluster/snapshot-carrier.ts'
 import { NatsServer } from './nats-server.ts'
 
@@ -63,6 +66,44 @@ test('the collection keeps what the record of a snapshot refers to, and takes it
   await records.remove('snap-kept')
   expect(await upkeep.collect()).toMatchObject({ removed: 3 })
   expect(await depot.findList(list)).toBeUndefined()
+})
+
+test('the collection keeps a base that a snapshot needs, and takes it when nothing does', async () => {
+  const store = await JetStreamStore.open({ ...connection, replicas: 1 })
+  const periodMs = 100
+  await using depot = new Depot({ store, key, periodMs, clockMs: 0 })
+  using directory = await Directory.open({ bucket: connection.directory, key })
+  const log = pino({ level: 'silent' })
+  const needs = { template: { name: 'python', hash: 'abc', builtAt: '2026-01-01T00:00:00.000Z' } }
+  const [base = ''] = baseTransfer({ dataDir: '/nowhere' }).neededBy(needs)
+  const hosts = { all: () => [], find: () => undefined } as unknown as Hosts
+  const upkeepOptions = { hosts, isHeld: () => true, hostId: 'test', depot, directory, log }
+  const transfer = {} as SnapshotCarrier
+  using upkeep = new DepotUpkeep({ ...upkeepOptions, transfer })
+  using shared = await SharedBases.open({
+    ...{ depot, log, unusedMs: 0, bases: baseTransfer({ dataDir: '/nowhere' }) },
+    cluster: { hosts, hostId: 'test', isHeld: false, directory, upkeep, connection },
+  })
+  transfer.bases = shared
+  let needed = [needs]
+  upkeep.snapshotNeeds = () => needed
+  using others = await BaseRecords.open({ bucket: connection.keys, key, onUnreadable: () => {} })
+  const { chunks } = await depot.storeStream(Readable.from([randomBytes(100_000)]))
+  const list = await depot.putList('base', { chunks })
+  await others.put(base, { list, arch: process.arch, host: 'other', uploadedAt: 1 })
+  await expect.poll(() => shared.has(base, process.arch)).toBe(true)
+  expect(shared.has(base, 'other')).toBe(false)
+  const laterThan = (await depot.period()) + 4
+  while ((await depot.period()) < laterThan) await sleep(periodMs)
+  expect(await upkeep.collect()).toMatchObject({ removed: 0 })
+  // A record that cannot be read may be of any list.
+  await connection.keys.put('base.damaged', randomBytes(100))
+  await expect(upkeep.collect()).rejects.toThrow('damaged')
+  await connection.keys.delete('base.damaged')
+  needed = []
+  expect(await upkeep.collect()).toMatchObject({ removed: 2 })
+  expect(await depot.findList(list)).toBeUndefined()
+  await expect.poll(() => others.find(base)).toBeUndefined()
 })
 
 test('every host hears of a record, of its change and of its end', async () => {

@@ -41,6 +41,8 @@ const hostRecordSchema = z.object({
   isolations: z.record(z.string(), z.unknown()).optional(),
   /** Forms of snapshots on its disk that its engine can restore. An earlier version does not say. */
   forms: z.array(z.string()).optional(),
+  /** It fetches the bases of snapshots from the depot. An earlier version does not. */
+  fetchesBases: z.boolean().optional(),
   room: z.strictObject({
     memoryTotalBytes: z.number(),
     memoryFreeBytes: z.number(),

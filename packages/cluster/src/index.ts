@@ -1,5 +1,6 @@
 export { agreeOn } from './agree-on.ts'
 export { type BackupTotal, backUpCluster, restoreCluster } from './backup.ts'
+export { type BaseRecord, BaseRecords } from './base-records.ts'
 export { ChunkCache } from './chunk-cache.ts'
 export { Claims } from './claims.ts'
 export { ClusterKey } from './cluster-key.ts'

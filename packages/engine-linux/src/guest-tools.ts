@@ -29,7 +29,7 @@ export async function prepareGuestTools(dataDir: string): Promise<string> {
   const hash = createHash('sha256').update(MOUNT_POINTS.join())
   if (runtime !== undefined) hash.update(basename(runtime))
   for (const [target, source] of sources) hash.update(`${target}\0`).update(await readFile(source))
-  const final = guestToolsDir(dataDir, hash.digest('hex').slice(0, 16))
+  const final = join(dataDir, 'tools', 'guest', hash.digest('hex').slice(0, 16))
   const place = { parent: dirname(final), prefix: '.building-' }
   await removeAbandoned(place)
   // Missing: this version of the tools was not installed yet.
@@ -48,8 +48,24 @@ export async function prepareGuestTools(dataDir: string): Promise<string> {
   return final
 }
 
+/** Own tools come first: what another host says must not become what this host gives to its sandboxes. */
 export function guestToolsDir(dataDir: string, name: string): string {
-  return join(dataDir, 'tools', 'guest', name)
+  const own = join(dataDir, 'tools', 'guest', name)
+  const fetched = fetchedToolsDir(dataDir, name)
+  return !existsSync(own) && existsSync(fetched) ? fetched : own
+}
+
+/** Tools of another host, which snapshots need that were taken there. */
+export function fetchedToolsDir(dataDir: string, name: string): string {
+  return join(dataDir, 'tools', 'fetched', name)
+}
+
+/** The names of all tools that are here, own and fetched. */
+export async function listGuestTools(dataDir: string): Promise<string[]> {
+  const parents = ['guest', 'fetched'].map((kind) => join(dataDir, 'tools', kind))
+  // Missing until the first ones are fetched.
+  const names = await Promise.all(parents.map((parent) => readdir(parent).catch(() => [])))
+  return [...new Set(names.flat())].filter((name) => !name.startsWith('.'))
 }
 
 /** Hard links: all versions of the tools share the files of one runtime. */

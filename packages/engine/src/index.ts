@@ -73,6 +73,7 @@ export { capabilitiesIn, ofIsolation } from './one-isolation.ts'
 export type {
   ArrivingPart,
   ArrivingSnapshot,
+  BaseTransfer,
   Extent,
   HostAbilities,
   PortablePart,

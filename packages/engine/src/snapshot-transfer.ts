@@ -58,13 +58,39 @@ export interface ArrivingSnapshot {
 }
 
 /**
+ * What many snapshots stand on, and what travels for itself: a build of a template, a version of the guest tools. A base
+ * has a key; those of the same key have the same content on every host.
+ */
+export interface BaseTransfer {
+  /** The bases that a snapshot needs. */
+  neededBy(needs: SnapshotNeeds): readonly string[]
+  /** The bases that a host has. */
+  heldBy(abilities: HostAbilities): readonly string[]
+  isHere(key: string): Promise<boolean>
+  /** Throws `not_found`. */
+  export(key: string): Promise<PortablePart>
+  /**
+   * Post: snapshots that need it can be restored. Does nothing when it is here. On failure nothing of it is left. Throws
+   * `snapshot_unusable` when the part is something else.
+   */
+  import(key: string, part: ArrivingPart): Promise<void>
+}
+
+/**
  * Snapshots that one host takes and another one restores. Engines of one kind understand each other; what carries parts
  * from host to host knows no engine.
  */
 export interface SnapshotTransfer {
   abilities(): Promise<HostAbilities>
-  /** Why a host with these abilities cannot restore the snapshot; undefined when it can. */
-  problemOf(needs: SnapshotNeeds, abilities: HostAbilities): string | undefined
+  /**
+   * Why a host with these abilities cannot restore the snapshot; undefined when it can. It lacks no base that `canFetch`
+   * says.
+   */
+  problemOf(
+    needs: SnapshotNeeds,
+    abilities: HostAbilities,
+    canFetch?: (base: string) => boolean,
+  ): string | undefined
   /** Why a host with these abilities cannot make burrows of a template of the host; undefined when it can. */
   problemOfTemplate(name: string, abilities: HostAbilities): string | undefined
   /** Runs `work` with the parts of a snapshot, which stay on disk meanwhile. Throws `not_found`. */
@@ -72,9 +98,17 @@ export interface SnapshotTransfer {
   /**
    * Post: the snapshot can be restored. Archives are on disk, and files may follow in the background: first what the
    * last wake touched and what the processes ask for, then the rest. Does nothing when it is there already. On failure
-   * nothing of it is left. Throws `snapshot_unusable` when this host lacks what it needs, or a part is damaged.
+   * nothing of it is left. Throws `snapshot_unusable` when this host lacks what it needs, or a part is damaged. `needs`:
+   * as exported; its bases are here.
    */
-  import(snapshotId: SnapshotId, parts: readonly ArrivingPart[], origin: string): Promise<void>
+  import(
+    snapshotId: SnapshotId,
+    parts: readonly ArrivingPart[],
+    origin: string,
+    needs?: SnapshotNeeds,
+  ): Promise<void>
+  /** Undefined: snapshots bring all that they stand on. */
+  readonly bases?: BaseTransfer
   /** Snapshots whose memory an earlier server did not get to. They cannot be restored until `resume`. */
   interrupted(): Promise<readonly ArrivingSnapshot[]>
   /** Continues to fetch the memory of a snapshot. */

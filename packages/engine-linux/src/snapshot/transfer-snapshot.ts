@@ -1,16 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdir, rename, rmdir } from 'node:fs/promises'
+import { mkdir, rename, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { allOf, settleAll } from '@dormouse/async'
-import { DormouseError, isLayerId, type LayerId, type SnapshotId } from '@dormouse/contracts'
+import { isLayerId, type LayerId, type SnapshotId } from '@dormouse/contracts'
 import type {
   ArrivingPart,
   PortablePart,
   PortableSnapshot,
+  SnapshotNeeds,
   SnapshotTransfer,
   SparseFile,
 } from '@dormouse/engine'
@@ -20,43 +17,21 @@ import { syncDirectory } from '../host/sync-files.ts'
 import { PageWorker } from '../image/page-worker.ts'
 import { isArriving } from '../storage/arriving-files.ts'
 import { generationPaths } from '../storage/generation.ts'
-import { type FullManifest, type Manifest, readManifest } from '../storage/manifest.ts'
+import { encodeManifest, type FullManifest, type Manifest, readManifest } from '../storage/manifest.ts'
 import { publishSnapshot, UNFINISHED } from '../storage/publish-snapshot.ts'
 import { whileReading } from '../storage/snapshot-readers.ts'
 import { damaged, unusable } from '../storage/verify-snapshot.ts'
 import { getTemplateBuild } from '../template/template-store.ts'
 import type { BeginArrival } from './arrivals.ts'
 import { linkTemplateMemory } from './link-template-memory.ts'
-import { withPlainPages } from './plain-pages.ts'
-import { abilitiesOf, needsOf, problemOf, problemOfTemplate } from './portable-needs.ts'
+import { asItTravels } from './plain-pages.ts'
+import { abilitiesOf, localTemplateOf, needsOf, problemOf, problemOfTemplate } from './portable-needs.ts'
 import { makeReadAhead, readAheadList } from './read-ahead.ts'
 import { readExtents } from './read-extents.ts'
 import type { FoundSnapshot, SnapshotEngine } from './snapshot-engine.ts'
+import { baseTransfer } from './transfer-bases.ts'
+import { type ArrivingArchive, pack, unpack } from './travel-archive.ts'
 
-/** Holes, extended attributes (whiteouts, capabilities, seals), owners by number, times to the nanosecond. */
-const TAR = [
-  'tar',
-  '--format=posix',
-  '--numeric-owner',
-  '--xattrs',
-  '--xattrs-include=*',
-  '--sparse',
-] as const
-const PACK = ['--sort=name', '--pax-option=delete=atime,delete=ctime', '--create', '--file=-'] as const
-/** The exit code of tar when it warned that files were not steady. */
-const FILES_DIFFER = 1
-/**
- * tar compares the time of the last change, which a new hard link sets: each wake links the memory files. Their content
- * never changes, and a host that unpacks them compares checksums before a wake.
- */
-const ONLY_CHANGED = /^(?:tar: .*: file changed as we read it\n)+$/
-const UNPACK = [
-  '--extract',
-  '--file=-',
-  '--same-owner',
-  '--same-permissions',
-  '--delay-directory-restore',
-] as const
 const DIRECTORY = 'snapshot'
 /** Without it a burrow cannot wait for pages that are missing, so nothing may be missing. */
 const FUSE = '/dev/fuse'
@@ -67,9 +42,6 @@ const FOLDED = 'folded'
 /** Starting a program takes longer than unpacking a small layer, and a sandbox has a handful of these. */
 const LAYERS_AT_ONCE = 4
 
-type ArrivingArchive = Extract<ArrivingPart, { kind: 'archive' }>
-const ERROR_MAX_CHARACTERS = 500
-
 /** Snapshots that travel between hosts as archives: one of the directory, one of each memory file and each layer. */
 export function snapshotTransfer(engine: SnapshotEngine): SnapshotTransfer {
   return {
@@ -77,7 +49,8 @@ export function snapshotTransfer(engine: SnapshotEngine): SnapshotTransfer {
     problemOfTemplate,
     abilities: () => abilitiesOf(engine),
     export: (id, work) => exportSnapshot(engine, id, work),
-    import: (id, parts, origin) => importSnapshot(engine, { id, parts, origin }),
+    import: (id, parts, origin, needs) => importSnapshot(engine, { id, parts, origin, needs }),
+    bases: baseTransfer(engine),
     interrupted: () => engine.host.arrivals.interrupted(),
     resume: (id, parts) => resumeArrival(engine, id, parts),
     untilArrived: (id) => engine.host.arrivals.require(id),
@@ -103,7 +76,7 @@ async function exportSnapshot<Value>(
     const { paths, manifest } = await engine.store.get(id)
     if (!existsSync(paths.ahead)) await makeReadAhead(paths, engine.host.imageThreads).catch(() => {})
     const needs = await needsOf(engine, manifest)
-    return withPlainPages(engine, { paths, manifest }, (plain) =>
+    return asItTravels(engine, { paths, manifest }, (plain) =>
       work({ needs, parts: listParts(engine, { paths, manifest }, plain) }),
     )
   })
@@ -118,7 +91,7 @@ function listParts(
   const files = [plain.manifest, plain.images, plain.carried, plain.touched, plain.ahead]
   const present = files.filter((path) => existsSync(path)).map(inDirectory)
   const version = manifest.generation === undefined ? '' : `-${manifest.generation}`
-  const form = manifest.kind === 'full' && manifest.folded === true ? '-plain' : ''
+  const form = plain.dir === host.layout.snapshot(manifest.id).dir ? '' : '-plain'
   const memory = manifest.kind === 'files' ? [] : manifest.memory
   return [
     {
@@ -145,9 +118,11 @@ interface ImportSnapshot {
   readonly id: SnapshotId
   readonly parts: readonly ArrivingPart[]
   readonly origin: string
+  readonly needs: SnapshotNeeds | undefined
 }
 
-async function importSnapshot(engine: SnapshotEngine, { id, parts, origin }: ImportSnapshot): Promise<void> {
+async function importSnapshot(engine: SnapshotEngine, snapshot: ImportSnapshot): Promise<void> {
+  const { id, parts, origin, needs } = snapshot
   const { layout, arrivals, imageThreads } = engine.host
   const final = layout.snapshot(id)
   if (existsSync(final.manifest)) return
@@ -157,7 +132,7 @@ async function importSnapshot(engine: SnapshotEngine, { id, parts, origin }: Imp
     await removeTree(work)
     await mkdir(join(work, 'snapshot'), { recursive: true, mode: 0o700 })
     try {
-      const manifest = await unpackAll(engine, { id, work, parts })
+      const manifest = await unpackAll(engine, { id, work, parts, needs })
       const absent = await linkKnown(engine, join(work, 'snapshot'), manifest)
       const arriving = beginOf(join(work, 'snapshot'), absent, parts)
       const files = arriving && (await arrivals.prepare(arriving, origin))
@@ -234,7 +209,7 @@ async function syncArrived(work: string, manifest: Manifest): Promise<void> {
 
 async function unpackAll(
   engine: SnapshotEngine,
-  { id, work, parts }: Pick<ImportSnapshot, 'id' | 'parts'> & { work: string },
+  { id, work, parts, needs }: Omit<ImportSnapshot, 'origin'> & { work: string },
 ): Promise<Manifest> {
   const { layout } = engine.host
   const [directory, ...others] = parts
@@ -251,7 +226,7 @@ async function unpackAll(
       if (result.status === 'rejected') throw result.reason
   }
   await allOf([unpack(dir, directory), unpackLayers()])
-  const manifest = await readManifest(join(dir, 'manifest.json'))
+  const manifest = await readArrived(engine, join(dir, 'manifest.json'), needs)
   if (manifest.id !== id) throw unusable('the depot has another snapshot under its name')
   const problem = problemOf(await needsOf(engine, manifest), await abilitiesOf(engine))
   if (problem !== undefined) throw unusable(`${problem} (this host)`)
@@ -259,6 +234,20 @@ async function unpackAll(
   if (manifest.kind === 'full') await mkdir(memory, { recursive: true, mode: 0o700 })
   requireComplete({ layout, work, parts }, manifest)
   return manifest
+}
+
+/** Hosts call a build of a template by the same hash when each has built it. Here the manifest names the one it needs. */
+async function readArrived(
+  { dataDir }: SnapshotEngine,
+  path: string,
+  needs: SnapshotNeeds | undefined,
+): Promise<Manifest> {
+  const manifest = await readManifest(path)
+  const template = await localTemplateOf(dataDir, manifest.template, needs)
+  if (template.hash === manifest.template.hash) return manifest
+  const changed = { ...manifest, template }
+  await writeFile(path, encodeManifest(changed), { mode: 0o600 })
+  return changed
 }
 
 async function unpackLayer(root: string, part: ArrivingArchive): Promise<void> {
@@ -277,60 +266,4 @@ function requireComplete(
   const keys = new Set(parts.map(({ key }) => key))
   const absent = manifest.memory.find((file) => !keys.has(memoryKey(file)))
   if (absent !== undefined) throw damaged(`the memory file ${absent.name} is missing`)
-}
-
-/** Its stream fails when tar does. */
-function pack(directory: string, names: readonly string[]): Readable {
-  const child = start([...TAR, ...PACK, '--directory', directory, '--', ...names])
-  const { stdout } = child
-  if (stdout === null) throw new DormouseError('internal', 'A program has no output.')
-  child.stdin?.end()
-  const ended = untilEnded(child, 'packing')
-  return readableUntil(stdout, ended)
-}
-
-function readableUntil(stdout: Readable, ended: Promise<void>): Readable {
-  ended.catch(() => {})
-  async function* read(): AsyncGenerator<Buffer> {
-    for await (const piece of stdout) yield piece as Buffer
-    await ended
-  }
-  return Readable.from(read(), { objectMode: false })
-}
-
-async function unpack(directory: string, { content }: ArrivingArchive): Promise<void> {
-  const child = start([...TAR, ...UNPACK, '--directory', directory])
-  const ended = untilEnded(child, 'unpacking')
-  ended.catch(() => {})
-  child.stdout?.resume()
-  const { stdin } = child
-  if (stdin === null) throw new DormouseError('internal', 'A program has no input.')
-  try {
-    await pipeline(content(), stdin)
-  } catch (error) {
-    child.kill('SIGKILL')
-    // When tar has ended first, its own words say more.
-    if ((error as NodeJS.ErrnoException).code === 'EPIPE') await ended
-    throw error
-  }
-  await ended
-}
-
-function start([program, ...args]: readonly string[]): ChildProcess {
-  // The kernel ends the program with this server.
-  return spawn('setpriv', ['--pdeathsig', 'KILL', '--', program ?? '', ...args], {
-    stdio: ['pipe', 'pipe', 'pipe'],
-  })
-}
-
-async function untilEnded(child: ChildProcess, what: string): Promise<void> {
-  let said = ''
-  child.stderr?.on('data', (data: Buffer) => {
-    said = (said + data.toString()).slice(0, ERROR_MAX_CHARACTERS)
-  })
-  const [code] = (await once(child, 'close')) as [number | null]
-  if (code === 0 || (code === FILES_DIFFER && ONLY_CHANGED.test(said))) return
-  throw new DormouseError('setup_failed', `${what} a snapshot: tar ended with exit code ${code}`, {
-    details: { output: said },
-  })
 }

@@ -6,6 +6,7 @@ import { FileCache } from '../host/file-cache.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { templateDescriptionSchema, templateNameSchema } from './description.ts'
 import { readMaterials } from './materials.ts'
+import { hashOfFetched, isLocalHash, type TemplateBuild } from './template-build.ts'
 
 export const TEMPLATE_FORMAT_VERSION = 1
 
@@ -70,6 +71,27 @@ export async function isolationOfTemplate(dataDir: string, name: string): Promis
 export async function readTemplateMaterials(dataDir: string, name: string): Promise<Materials | undefined> {
   const { rootfs } = await getTemplate(dataDir, name)
   return readMaterials(dirname(rootfs))
+}
+
+/** All builds that are here, of any template: own ones and those of other hosts. */
+export async function listBuilds(dataDir: string): Promise<Template[]> {
+  const names = await readdir(join(dataDir, 'templates')).catch(emptyWhenAbsent)
+  const valid = names.filter((name) => templateNameSchema.safeParse(name).success)
+  const found = valid.map(async (name) => {
+    const directory = templateDirectory(dataDir, name)
+    const entries = await readdir(directory, { withFileTypes: true })
+    const hashes = entries.filter((entry) => entry.isDirectory() && isLocalHash(entry.name))
+    return Promise.all(hashes.map((entry) => readTemplate(join(directory, entry.name))))
+  })
+  return (await Promise.all(found)).flat().filter((build) => build !== undefined)
+}
+
+/** Finds a build, whether this host has made it or fetched it. */
+export async function findBuild(dataDir: string, wanted: TemplateBuild): Promise<Template | undefined> {
+  const directory = templateDirectory(dataDir, wanted.name)
+  const own = await readTemplate(join(directory, wanted.hash))
+  if (own?.manifest.createdAt === wanted.builtAt) return own
+  return readTemplate(join(directory, hashOfFetched(wanted)))
 }
 
 /** Removes all builds. Pre: no sandbox and no snapshot uses one of them. */

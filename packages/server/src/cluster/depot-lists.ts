@@ -47,14 +47,15 @@ export async function storePart(
 /** The parts of a snapshot in the depot. Their content is read when it is needed. */
 export async function partsInDepot(depot: Depot, list: string): Promise<ArrivingPart[]> {
   const { parts } = snapshotListSchema.parse(await depot.getList(list))
-  return await Promise.all(
-    parts.map(async ({ key, list: name }): Promise<ArrivingPart> => {
-      const { chunks, memory } = partListSchema.parse(await depot.getList(name))
-      if (memory === undefined) return { kind: 'archive', key, content: () => depot.load(chunks) }
-      const load = (chunk: number) => depot.loadChunk(chunks[chunk] ?? '')
-      return { kind: 'file', key, file: { ...memory, load } }
-    }),
-  )
+  return await Promise.all(parts.map((part) => partInDepot(depot, part.key, part.list)))
+}
+
+/** One part with its list. */
+export async function partInDepot(depot: Depot, key: string, list: string): Promise<ArrivingPart> {
+  const { chunks, memory } = partListSchema.parse(await depot.getList(list))
+  if (memory === undefined) return { kind: 'archive', key, content: () => depot.load(chunks) }
+  const load = (chunk: number) => depot.loadChunk(chunks[chunk] ?? '')
+  return { kind: 'file', key, file: { ...memory, load } }
 }
 
 /** What a list of the depot names, for its collection. */

@@ -7,6 +7,7 @@ import {
   type Hosts,
 } from '@dormouse/cluster'
 import { hasErrorCode, type SnapshotId } from '@dormouse/contracts'
+import type { SnapshotNeeds } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import { namedByList, partsInDepot } from './depot-lists.ts'
 import type { SnapshotCarrier } from './snapshot-carrier.ts'
@@ -55,16 +56,22 @@ export class DepotUpkeep implements Disposable {
   /** Lists of further snapshots that stay. Set when the shared state is open. */
   snapshotLists: () => Promise<readonly string[]> = async () => []
 
+  /** What those snapshots need. Set at the same time. */
+  snapshotNeeds: (() => Iterable<SnapshotNeeds>) | undefined
+
   /** Directories whose marks of deletions go after a while. */
   readonly marked: Pick<Directory<unknown>, 'forgetRemoved'>[] = []
 
   /** Removes objects without references from the depot, and old marks from the directory. */
   async collect(): Promise<Collected> {
-    const { depot, directory } = this.#options
+    const { depot, directory, transfer } = this.#options
     const roots = async () => {
       const entries = await directory.readAll()
-      const replicas = entries.flatMap(({ entry }) => (entry.replica === undefined ? [] : entry.replica.list))
-      return [...replicas, ...(await this.snapshotLists())]
+      const replicas = entries.flatMap(({ entry }) => entry.replica ?? [])
+      if (this.snapshotNeeds !== undefined)
+        await transfer.bases?.removeUnused([...replicas.map(({ needs }) => needs), ...this.snapshotNeeds()])
+      const bases = (await transfer.bases?.readLists()) ?? []
+      return [...replicas.map(({ list }) => list), ...(await this.snapshotLists()), ...bases]
     }
     const collected = await collectDepot(depot, { roots, namedBy: namedByList })
     for (const one of [directory, ...this.marked]) await one.forgetRemoved(MARKS_KEPT_MS)

@@ -16,11 +16,13 @@ export interface DescribeHost {
   readonly sandboxes: Sandboxes
   readonly abilities: () => Pick<HostDescription, 'abilities' | 'isolations'>
   readonly forms?: readonly string[]
+  readonly fetchesBases?: boolean
 }
 
 /** What this host says of itself. */
 export function describeHost(options: DescribeHost): () => HostDescription {
-  const { id, dataDir, address, ssh, isCordoned, drain, holds, sandboxes, abilities, forms } = options
+  const { id, dataDir, address, ssh, isCordoned, drain, holds, sandboxes, abilities, forms, fetchesBases } =
+    options
   const startedAt = new Date().toISOString()
   const instance = instanceOf(dataDir)
   const cpu = describeCpu()
@@ -40,6 +42,7 @@ export function describeHost(options: DescribeHost): () => HostDescription {
         holds: holds && [...holds()],
         ...abilities(),
         ...(forms && { forms: [...forms] }),
+        ...(fetchesBases && { fetchesBases }),
       },
       ...{ arch: arch(), kernel: release(), cpu },
       room: {

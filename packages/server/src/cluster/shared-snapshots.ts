@@ -96,6 +96,11 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
     return (await this.#records?.readLists()) ?? []
   }
 
+  /** What hosts need for the snapshots that records refer to. */
+  needs(): SnapshotNeeds[] {
+    return [...(this.#records?.all() ?? [])].map(([, { needs }]) => needs)
+  }
+
   find(id: string): SnapshotRow | undefined {
     const record = this.#records?.find(id)
     return record?.isKept === true ? rowOf(record) : undefined

@@ -3,15 +3,20 @@ import { DormouseError, ISOLATIONS, type Isolation, type SnapshotId } from '@dor
 import type {
   ArrivingPart,
   ArrivingSnapshot,
+  BaseTransfer,
   Engine,
   PortableSnapshot,
   SnapshotNeeds,
   SnapshotTransfer,
 } from '@dormouse/engine'
 import { z } from 'zod'
+import type { SharedBases } from './shared-bases.ts'
 
 /** What a host record says that the host can restore. */
 export type Abilities = Pick<HostDescription, 'abilities' | 'isolations'>
+
+/** The same, with what says whether it can fetch what it lacks. */
+type Taker = Abilities & Partial<Pick<HostDescription, 'arch' | 'fetchesBases'>>
 
 type ProblemOf = SnapshotTransfer['problemOf']
 
@@ -36,6 +41,9 @@ export class SnapshotCarrier {
   readonly #transfers: ReadonlyMap<Isolation, SnapshotTransfer>
   readonly #problems: ReadonlyMap<Isolation, ProblemOf>
 
+  /** What snapshots stand on. Set when this host has joined its cluster. */
+  bases: SharedBases | undefined
+
   /** `problems`: of isolations that this host may lack. It still places sandboxes on hosts that have them. */
   constructor(
     engine: Pick<Engine, 'isolationOf' | 'transferOf'>,
@@ -58,10 +66,17 @@ export class SnapshotCarrier {
     return { abilities: await this.#first.abilities(), isolations }
   }
 
+  /** Undefined: this host's snapshots bring all that they stand on. */
+  get baseTransfer(): BaseTransfer | undefined {
+    return this.#first.bases
+  }
+
   /** Why a host cannot restore a snapshot with these needs; undefined when it can. */
-  problemOf(needs: SnapshotNeeds, host: Abilities | undefined): string | undefined {
+  problemOf(needs: SnapshotNeeds, host: Taker | undefined): string | undefined {
     const other = otherNeedsSchema.safeParse(needs)
-    if (!other.success) return this.#first.problemOf(needs, host?.abilities)
+    const canFetch = (base: string) =>
+      host?.fetchesBases === true && this.bases?.has(base, host.arch ?? '') === true
+    if (!other.success) return this.#first.problemOf(needs, host?.abilities, canFetch)
     return this.#problemOfOther(other.data.isolation, other.data.needs, host)
   }
 
@@ -87,8 +102,9 @@ export class SnapshotCarrier {
 
   /** As `SnapshotTransfer.import`. */
   async import(id: SnapshotId, { needs, parts, origin }: CarriedSnapshot): Promise<void> {
-    const isolation = otherNeedsSchema.safeParse(needs).data?.isolation ?? FIRST
-    await this.#transferOf(isolation).import(id, parts, origin)
+    const isolation = otherNeedsSchema.safeParse(needs).data?.isolation
+    if (isolation === undefined) await this.bases?.bring(needs)
+    await this.#transferOf(isolation ?? FIRST).import(id, parts, origin, needs)
   }
 
   async interrupted(): Promise<readonly ArrivingSnapshot[]> {

@@ -23,6 +23,8 @@ export async function uploadSnapshot(
 ): Promise<Uploaded> {
   const begun = await depot.period()
   return await transfer.export(snapshotId, async ({ needs, parts }) => {
+    // What the depot has of a snapshot is of no use to a host that lacks what it stands on.
+    await transfer.bases?.keep(needs)
     const listed: SnapshotList['parts'] = []
     let sentBytes = 0
     for (const part of parts) {
@@ -42,7 +44,10 @@ export async function uploadSnapshot(
 const uploading = new KeyedMutex()
 
 /** The content follows from the key, so a part that is listed is there. */
-async function uploadPart(depot: Depot, part: PortablePart): Promise<{ list: string; sentBytes: number }> {
+export async function uploadPart(
+  depot: Depot,
+  part: PortablePart,
+): Promise<{ list: string; sentBytes: number }> {
   const base = listNameOf(part.key)
   return await uploading.run(base, async () => {
     const known = await depot.findRecent(base)

@@ -63,9 +63,8 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
   )
   const rows = new ClusterRows(db)
   const key = new ClusterKey(readClusterKey(config, () => ClusterKey.create()))
-  const { servers, credentialsFile, caFile, replicas, leaseMs } = config.cluster
-  const joined = { servers, credentialsFile, caFile, replicas, key, hostId: rows.hostId }
-  const connection = await connectCluster(joined)
+  const { replicas, leaseMs, ...address } = config.cluster
+  const connection = await connectCluster({ ...address, replicas, key, hostId: rows.hostId })
   const advice = adviseOnNats(connection.nats.info?.version ?? '', replicas)
   if (advice !== undefined) log.warn({}, advice)
   const { sandboxes } = opened.deps
@@ -77,6 +76,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
       sandboxes,
       abilities: await followAbilities(transfer, log, closing),
       forms: transfer.forms,
+      fetchesBases: transfer.baseTransfer !== undefined,
     },
     address: () => shown.url,
     ssh: () => shown.ssh,
@@ -92,6 +92,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
     }),
   )
   limitSnapshotForms(transfer, cluster.hosts)
+  await openBases({ cluster, transfer, log }, closing)
   closing.use(await shareKeys(connection, opened.access, log))
   const nodes = new ClusterNodes({ cluster, sandboxes, transfer, log })
   opened.deps.spread = nodes
@@ -99,6 +100,17 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
     ...{ member: cluster, rows, db, transfer, nodes },
     elsewhere: new ListElsewhere(cluster.directory, (id) => sandboxes.find(id) !== undefined),
   }
+}
+
+/** Shares what snapshots stand on with the other hosts. */
+async function openBases(
+  { cluster, transfer, log }: { cluster: Cluster; transfer: SnapshotCarrier; log: Log },
+  closing: Closing,
+): Promise<void> {
+  const { SharedBases } = await import('../cluster/shared-bases.ts')
+  const { baseTransfer: bases } = transfer
+  if (bases !== undefined)
+    transfer.bases = closing.use(await SharedBases.open({ cluster, depot: cluster.depot, bases, log }))
 }
 
 /** What this host can restore. It changes when a template is built. */

@@ -92,6 +92,7 @@ export async function shareState(options: ShareState, closing: Closing): Promise
   opened.deps.elsewhere = snapshots
   const services = closing.use(await openServices(options, { peers, snapshots }))
   cluster.upkeep.snapshotLists = () => snapshots.readLists()
+  cluster.upkeep.snapshotNeeds = () => snapshots.needs()
   const nowMs = stores.clock.wallMs
   const shared = new SharedUsage({
     ...{ local: usage, rows: stores.usage, db: clusterDb, peers, hostId, nowMs, log },

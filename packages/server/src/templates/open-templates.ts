@@ -6,7 +6,7 @@ import type { NetworkPolicy, SandboxRow } from '../store/sandbox-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
 import type { BuildSandboxes } from './build-sandbox.ts'
 import type { BuildPrograms } from './build-scripts.ts'
-import type { ArchiveName, Library, LibraryName } from './built-in-descriptions.ts'
+import { type ArchiveName, BUILT_IN_OWNER, type Library, type LibraryName } from './built-in-descriptions.ts'
 import { TemplateBuilds, type TemplateBuildsOptions } from './template-builds.ts'
 import type { TemplateCatalog } from './template-catalog.ts'
 import { type HostTemplates, TemplateService } from './template-service.ts'
@@ -50,7 +50,9 @@ export function openTemplates(options: OpenTemplates): TemplateService {
   return new TemplateService({
     ...{ catalog, snapshots, host, builds, dropSnapshot, now, log },
     isNeeded: (name, owner) => {
-      const others = owner === undefined ? [] : [...elsewhere(owner)].map((row) => ({ row }))
+      // Every host builds the built-in templates itself.
+      const isOfHost = owner === undefined || owner === BUILT_IN_OWNER
+      const others = isOfHost ? [] : [...elsewhere(owner)].map((row) => ({ row }))
       return isTemplateNeeded([...sandboxes.all(), ...others], snapshots, name, owner)
     },
   })
