@@ -306,6 +306,14 @@ class Template:
         return TemplateBuilder({"image": image})
 
     @staticmethod
+    def from_archive(path: str) -> TemplateBuilder:
+        """Describes a template on an image on this machine, which `build` sends.
+
+        `path` is an archive (`docker save`, or OCI) or the directory of an OCI layout.
+        """
+        return TemplateBuilder({}, archive=path)
+
+    @staticmethod
     def from_template(name: str) -> TemplateBuilder:
         return TemplateBuilder({"from": name})
 

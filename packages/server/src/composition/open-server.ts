@@ -262,6 +262,7 @@ function openAbove(
       ...{ snapshots, builder, config, log, catalog: stores.templates, sandboxes: service },
       requireQuota: (owner, memoryBytes) => quotas.requireNew(owner, memoryBytes),
       elsewhere: (owner) => quotas.elsewhere?.(owner) ?? [],
+      defaultLimits: (keyId) => opened.ceilings.defaultLimits(keyId),
       checkNetwork: (policy) => network.check(policy),
       dropSnapshot: (id) => dropSnapshot(deps, id),
       now: clock.wallMs,
