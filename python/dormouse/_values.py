@@ -307,10 +307,7 @@ class Template:
 
     @staticmethod
     def from_archive(path: str) -> TemplateBuilder:
-        """Describes a template on an image on this machine, which `build` sends.
-
-        `path` is an archive (`docker save`, or OCI) or the directory of an OCI layout.
-        """
+        """On an image on this machine: an archive (`docker save`, or OCI) or the directory of an OCI layout."""
         return TemplateBuilder({}, archive=path)
 
     @staticmethod

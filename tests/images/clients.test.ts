@@ -76,7 +76,7 @@ test('dormouse template create --login logs in to the registry that it names, an
   expect(unnamed.stderr).toContain('DORMOUSE_REGISTRY_PASSWORD')
   const env = { DORMOUSE_REGISTRY_PASSWORD: 'secret' }
   const elsewhere = await create('login-1', 'tester@elsewhere.example', env)
-  expect(elsewhere.stderr).toContain(`come from: ${locked.host}`)
+  expect(elsewhere.stderr).toContain(`images come from ${locked.host}`)
   expect(await create('login-1', `tester@${locked.host}`, env)).toMatchObject({ status: 0 })
   expect(await inside('login-1', 'cat /stage')).toBe('one\n')
 })

@@ -133,8 +133,8 @@ const ARCHITECTURE = process.arch === 'x64' ? 'amd64' : 'arm64'
 const OTHER_ARCHITECTURE = process.arch === 'x64' ? 'arm64' : 'amd64'
 
 /**
- * Writes an OCI layout of an image for another machine, and for this one unless `own` is missing, each with an attestation, as buildx writes it.
- * An index of its own lists the manifests; with `isFlat` that of the layout does.
+ * Writes an OCI layout of an image for another machine, and for this one unless `own` is missing, each with an
+ * attestation, as buildx writes it. An index of its own lists the manifests; with `isFlat` that of the layout does.
  */
 export function writeIndex(
   directory: string,

@@ -133,7 +133,9 @@ describe('a build from two registries with passwords', () => {
     const more = `${dockerfile}RUN true\n`
     const half = await build({ name: 'half', dockerfile: more, registryAuth: logins().slice(0, 1) })
     expect(half).toMatchObject({ state: 'failed', error: expect.stringContaining(watched.host) })
-    expect([...watched.authorizations]).toEqual([])
+    // skopeo answers a challenge with an empty login when it has none.
+    const sent = [...watched.authorizations].map((one) => Buffer.from(one.slice(6), 'base64').toString())
+    expect(sent.filter((login) => login !== ':')).toEqual([])
   })
 
   test('is refused when a login may be for either, or for none', async () => {
@@ -148,10 +150,25 @@ describe('a build from two registries with passwords', () => {
       const { status, body } = await server.call('/v1/templates', { json, key: tenant })
       expect({ status, code: body.error.code }).toEqual({ status: 400, code: 'invalid_argument' })
       expect(body.error.message).toContain(reason)
-      expect(body.error.hint).toContain(`${locked.host}, ${watched.host}`)
+      expect(body.error.message).toContain(`${locked.host}, ${watched.host}`)
     }
   })
 })
+
+interface Listed {
+  readonly digest: string
+  readonly platform: { readonly architecture: string }
+}
+
+/** The manifest of an image as its registry has it. */
+async function manifestOf(name: string, reference: string) {
+  const accept = ['index', 'manifest'].map((kind) => `application/vnd.oci.image.${kind}.v1+json`).join(', ')
+  const answer = await fetch(`http://${registry.host}/v2/${name}/manifests/${reference}`, {
+    headers: { accept },
+  })
+  const content = (await answer.json()) as { manifests: Listed[]; layers: { digest: string }[] }
+  return { ...content, digest: answer.headers.get('docker-content-digest') }
+}
 
 describe('an image for several platforms, with attestations', () => {
   let nested: string
@@ -171,11 +188,17 @@ describe('an image for several platforms, with attestations', () => {
     const template = await build({ name: 'platforms', image })
     expect(template.error).toBeUndefined()
     expect(await platformIn('platforms')).toBe('own\n')
-    const { digest } = JSON.parse(readFileSync(join(nested, 'index.json'), 'utf8')).manifests[0]
-    const byDigest = image.replace(/:1$/, `@${digest}`)
-    expect((await build({ name: 'by-digest', image: byDigest })).error).toBeUndefined()
+    const { digest, manifests } = await manifestOf('platforms', '1')
+    expect(
+      (await build({ name: 'by-digest', image: image.replace(/:1$/, `@${digest}`) })).error,
+    ).toBeUndefined()
     expect(await platformIn('by-digest')).toBe('own\n')
-    expect(faulty.sent).not.toContain(digestOf(makeLayer([{ path: 'platform', content: 'other\n' }])))
+    const isOwn = ({ platform }: Listed) =>
+      platform.architecture === (process.arch === 'x64' ? 'amd64' : 'arm64')
+    for (const listed of manifests) {
+      const { layers } = await manifestOf('platforms', listed.digest)
+      expect(faulty.sent.includes(layers.at(-1)?.digest ?? '')).toBe(isOwn(listed))
+    }
   })
 
   test('can be an archive that a client sends', async () => {

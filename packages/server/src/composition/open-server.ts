@@ -265,8 +265,7 @@ function openAbove(
       defaultLimits: (keyId) => opened.ceilings.defaultLimits(keyId),
       checkNetwork: (policy) => network.check(policy),
       dropSnapshot: (id) => dropSnapshot(deps, id),
-      now: clock.wallMs,
-      recipes,
+      ...{ now: clock.wallMs, recipes },
     }),
   )
   return { runs, metrics, usage, templates, uploads: recipes.uploads, fleet, feed, webhooks }

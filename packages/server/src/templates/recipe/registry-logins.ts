@@ -44,9 +44,10 @@ function registriesOf({ stages }: Recipe): readonly string[] {
   return [...new Set(registries)]
 }
 
-function refused(message: string, used: readonly string[]): DormouseError {
+function refused(why: string, used: readonly string[]): DormouseError {
+  const message = `${why} Its images come from ${used.join(', ') || 'no registry'}.`
   return new DormouseError('invalid_argument', message, {
-    hint: `Images of this build come from: ${used.join(', ') || 'no registry'}. Name the registry: \`registry\`, or \`--login USER@REGISTRY\`.`,
+    hint: 'Name the registry of each login: `registry`, or `--login USER@REGISTRY`.',
     details: { field: 'registryAuth' },
   })
 }
