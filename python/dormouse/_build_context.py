@@ -22,6 +22,28 @@ def pack_context(directory: str) -> IO[bytes]:
     return file
 
 
+def open_image(path: str) -> IO[bytes]:
+    """The archive of an image on this machine, or its OCI layout as an archive in a temporary file."""
+    if not os.path.isdir(path):
+        if os.path.isfile(path):
+            return open(path, "rb")
+        raise _not_an_image(path)
+    if not os.path.isfile(os.path.join(path, "oci-layout")):
+        raise _not_an_image(path)
+    file = tempfile.TemporaryFile()
+    # Its blobs are compressed. A layout may be of links to blobs that it shares with others.
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT, dereference=True) as archive:
+        for name in sorted(os.listdir(path)):
+            archive.add(os.path.join(path, name), name)
+    file.seek(0)
+    return file
+
+
+def _not_an_image(path: str) -> Exception:
+    hint = "Name an archive (`docker save`, or OCI) or the directory of an OCI layout."
+    return invalid_argument("path", f"{path} is no image of this machine", hint=hint)
+
+
 def _paths(directory: str, ignored: DockerIgnore) -> Iterator[str]:
     for parent, directories, files in os.walk(directory):
         paths = [os.path.join(parent, name) for name in sorted([*directories, *files])]

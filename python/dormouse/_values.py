@@ -309,6 +309,11 @@ class Template:
         return TemplateBuilder({"image": image})
 
     @staticmethod
+    def from_archive(path: str) -> TemplateBuilder:
+        """On an image on this machine: an archive (`docker save`, or OCI) or the directory of an OCI layout."""
+        return TemplateBuilder({}, archive=path)
+
+    @staticmethod
     def from_template(name: str) -> TemplateBuilder:
         return TemplateBuilder({"from": name})
 

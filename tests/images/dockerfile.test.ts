@@ -4,7 +4,7 @@ import { buildTemplate } from '../server/build-template.ts'
 import { ServerProcess } from '../server/server-process.ts'
 import { type Entry, makeLayer } from './make-image.ts'
 import { Registry } from './registry.ts'
-import { busyboxLayer, run, upload } from './test-images.ts'
+import { busyboxLayer, compile, run, upload } from './test-images.ts'
 
 /** Every template is started once, which takes long on a busy machine. */
 const MINUTES = 300_000
@@ -101,6 +101,46 @@ test('a Dockerfile with stages, arguments, copies and users becomes a template',
   )
   expect(said).toContain('1000\n/app/work\n1000:1000\n1000:1000\n0:0\n/app/work\n1000\ntwo words\n')
   expect(said).not.toContain('secret')
+})
+
+test('PATH has a value from the start, and a stage has SHELL and ENV of the stage below it', async () => {
+  const bare = registry.push('bare:1', [busyboxLayer])
+  const dockerfile = `FROM ${bare} AS base
+ENV PATH=/x:$PATH
+RUN mkdir /x
+SHELL ["/bin/busybox", "sh", "-c"]
+FROM base
+RUN echo "$0 $PATH" > /said
+CMD ["echo listening; exec sleep 1000"]
+ENTRYPOINT ["/bin/sh", "-c"]
+`
+  const template = await build({ name: 'paths', dockerfile, ready: { log: 'listening' } })
+  expect(template.error).toBeUndefined()
+  const path = '/x:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+  expect(await inside('paths', 'cat /said; echo $PATH')).toBe(`sh ${path}\n${path}\n`)
+})
+
+test('a program of one stage becomes all that an image from scratch has', async () => {
+  const source =
+    '#include <stdio.h>\n#include <unistd.h>\nint main(void) { puts("static"); fflush(stdout); for (;;) pause(); }\n'
+  const program = compile(source, 'gcc', '-static')
+  const files = await context([{ path: 'server', content: program, mode: 0o755 }])
+  const dockerfile = `FROM ${image} AS build
+COPY server /out/server
+FROM scratch
+ENV PATH=/opt:$PATH
+COPY --from=build /out/server /opt/server
+WORKDIR /data
+USER 1000
+ENTRYPOINT ["server"]
+`
+  const template = await build({ name: 'lone', dockerfile, context: files, ready: { log: 'static' } })
+  expect(template.error).toBeUndefined()
+  const programs = 'for at in /proc/[0-9]*; do read -r -d "" name < $at/cmdline && echo "$name"; done'
+  const said = (await inside('lone', `${programs}; pwd; echo /*; echo $UID $PATH`)).split('\n')
+  expect(said).toEqual(expect.arrayContaining(['server', '/data']))
+  expect(said).toContainEqual(expect.stringMatching(/^1000 \/opt:\/usr\/local\/sbin:/))
+  expect(said.find((line) => line.includes('/opt '))?.split(' ')).not.toContain('/bin')
 })
 
 test('steps are cached: after a change only the steps from there on run', async () => {
@@ -221,6 +261,14 @@ describe('a program that is started', () => {
     expect(said).toContain('a $b\n')
   })
 
+  test('is what start says, in place of ENTRYPOINT and CMD', async () => {
+    const dockerfile = `FROM ${image}\nENTRYPOINT ["/bin/false"]\nCMD ["argument"]\n`
+    const start = 'echo "mine $#"; exec sleep 1000'
+    expect(await build({ name: 'by-start', dockerfile, start, ready: { log: 'mine 0' } })).toMatchObject({
+      state: 'ready',
+    })
+  })
+
   test('is ready by a line of its output or by a command; without start it is the command of the image', async () => {
     const dockerfile = `FROM ${image}\nENTRYPOINT ["/bin/sh", "-c"]\nCMD ["echo listening; sleep 1000"]\n`
     expect(await build({ name: 'by-log', dockerfile, ready: { log: 'listening' } })).toMatchObject({
@@ -237,6 +285,25 @@ describe('a program that is started', () => {
     const dockerfile = `FROM ${image}\nHEALTHCHECK --interval=1s CMD test -e /srv/done\n`
     expect(await build({ name: 'by-health', dockerfile, start })).toMatchObject({ state: 'ready' })
     expect(await inside('by-health', 'ls /srv')).toContain('done')
+  })
+
+  test('is the command of an image with a HEALTHCHECK, without start and ready', async () => {
+    const serving = registry.push('serving:1', [busyboxLayer], {
+      Env: ['PATH=/bin'],
+      Cmd: ['sh', '-c', 'sleep 3; echo > /srv/done; exec sleep 1000'],
+      Healthcheck: { Test: ['CMD-SHELL', 'test -e /srv/done'] },
+    })
+    const template = await build({ name: 'serving', image: serving })
+    expect(template).toMatchObject({ state: 'ready', logTail: expect.stringContaining('HEALTHCHECK NONE') })
+    expect(await inside('serving', 'ls /srv')).toContain('done')
+
+    const failing = `FROM ${serving}\nCMD ["sh", "-c", "exit 5"]\n`
+    expect(await build({ name: 'failing', dockerfile: failing })).toMatchObject({
+      state: 'failed',
+      failedStep: 'START sh -c exit 5',
+    })
+    const unchecked = `${failing}HEALTHCHECK NONE\n`
+    expect(await build({ name: 'unchecked', dockerfile: unchecked })).toMatchObject({ state: 'ready' })
   })
 
   test('fails the build when it ends or is not ready in time', async () => {

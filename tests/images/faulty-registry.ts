@@ -27,6 +27,8 @@ export class FaultyRegistry implements AsyncDisposable {
   readonly sent: string[] = []
   /** How many blobs have stalled. */
   stalled = 0
+  /** What clients sent as a login. */
+  readonly authorizations = new Set<string>()
   /** Bytes of blobs that were sent. */
   sentBytes = 0
   readonly #stalled = new Set<ServerResponse>()
@@ -70,6 +72,7 @@ export class FaultyRegistry implements AsyncDisposable {
 
   #pass(incoming: IncomingMessage, outgoing: ServerResponse): void {
     const { method, url: path = '/', headers } = incoming
+    if (headers.authorization !== undefined) this.authorizations.add(headers.authorization)
     if (this.fault.isDead === true) {
       outgoing.destroy()
       return

@@ -28,6 +28,8 @@ export interface ImageConfig {
   readonly User?: string
   readonly Entrypoint?: readonly string[]
   readonly Cmd?: readonly string[]
+  readonly Shell?: readonly string[]
+  readonly Healthcheck?: { readonly Test: readonly string[] }
 }
 
 /** A tar archive with exactly these entries, however strange. */
@@ -67,6 +69,7 @@ function padded(content: Buffer): Buffer {
 }
 
 const MANIFEST = 'application/vnd.oci.image.manifest.v1+json'
+const INDEX = 'application/vnd.oci.image.index.v1+json'
 
 export interface LayoutOptions {
   /** Lets the configuration lie about the layers. */
@@ -115,28 +118,98 @@ export function writeLayout(
   config: ImageConfig = {},
   { diffIds = layers.map(digestOf), compression = 'gzip', isCompressed = false }: LayoutOptions = {},
 ): void {
+  const put = blobsIn(directory)
+  const blobs = layers.map((layer) =>
+    put(
+      isCompressed ? layer : COMPRESS[compression](layer),
+      `application/vnd.oci.image.layer.v1.tar+${compression}`,
+    ),
+  )
+  const platform = { os: 'linux', architecture: ARCHITECTURE }
+  finishLayout(directory, [putManifest(put, blobs, { platform, diffIds, config })])
+}
+
+const ARCHITECTURE = process.arch === 'x64' ? 'amd64' : 'arm64'
+const OTHER_ARCHITECTURE = process.arch === 'x64' ? 'arm64' : 'amd64'
+
+/**
+ * Writes an OCI layout of an image for another machine, and for this one unless `own` is missing, each with an
+ * attestation, as buildx writes it. An index of its own lists the manifests; with `isFlat` that of the layout does.
+ */
+export function writeIndex(
+  directory: string,
+  images: { readonly own?: readonly Buffer[]; readonly other: readonly Buffer[] },
+  { config = {}, isFlat = false }: { config?: ImageConfig; isFlat?: boolean } = {},
+): void {
+  const put = blobsIn(directory)
+  const platforms = [
+    [OTHER_ARCHITECTURE, images.other],
+    ...(images.own === undefined ? [] : [[ARCHITECTURE, images.own] as const]),
+  ] as const
+  const manifests = platforms.map(([architecture, layers]) => {
+    const blobs = layers.map((layer) => put(layer, 'application/vnd.oci.image.layer.v1.tar'))
+    const platform = { os: 'linux', architecture }
+    return { ...putManifest(put, blobs, { platform, diffIds: layers.map(digestOf), config }), platform }
+  })
+  const attestations = manifests.map(({ digest }) => {
+    const statement = Buffer.from(
+      JSON.stringify({ predicateType: 'https://slsa.dev/provenance/v0.2', digest }),
+    )
+    const platform = { os: 'unknown', architecture: 'unknown' }
+    const blobs = [put(statement, 'application/vnd.in-toto+json')]
+    return {
+      ...putManifest(put, blobs, { platform, diffIds: [digestOf(statement)], config: {} }),
+      platform,
+      annotations: {
+        'vnd.docker.reference.type': 'attestation-manifest',
+        'vnd.docker.reference.digest': digest,
+      },
+    }
+  })
+  // The order of an index says nothing: here what fits comes last.
+  const all = [...attestations, ...manifests]
+  const index = Buffer.from(JSON.stringify({ schemaVersion: 2, mediaType: INDEX, manifests: all }))
+  finishLayout(directory, isFlat ? all : [put(index, INDEX)])
+}
+
+interface Descriptor {
+  readonly mediaType: string
+  readonly digest: string
+  readonly size: number
+}
+
+type Put = (content: Buffer, mediaType: string) => Descriptor
+
+function blobsIn(directory: string): Put {
   mkdirSync(join(directory, 'blobs/sha256'), { recursive: true })
-  const put = (content: Buffer, mediaType: string) => {
+  return (content, mediaType) => {
     const digest = digestOf(content)
     writeFileSync(join(directory, 'blobs/sha256', digest.slice(7)), content)
     return { mediaType, digest, size: content.length }
   }
-  const architecture = process.arch === 'x64' ? 'amd64' : 'arm64'
+}
+
+interface Manifest {
+  readonly platform: { readonly os: string; readonly architecture: string }
+  readonly diffIds: readonly string[]
+  readonly config: ImageConfig
+}
+
+function putManifest(put: Put, layers: readonly Descriptor[], image: Manifest): Descriptor {
+  const { platform, diffIds, config } = image
   const rootfs = { type: 'layers', diff_ids: diffIds }
-  const configuration = Buffer.from(JSON.stringify({ architecture, os: 'linux', config, rootfs }))
+  const configuration = Buffer.from(JSON.stringify({ ...platform, config, rootfs }))
   const manifest = {
     schemaVersion: 2,
     mediaType: MANIFEST,
     config: put(configuration, 'application/vnd.oci.image.config.v1+json'),
-    layers: layers.map((layer) =>
-      put(
-        isCompressed ? layer : COMPRESS[compression](layer),
-        `application/vnd.oci.image.layer.v1.tar+${compression}`,
-      ),
-    ),
+    layers,
   }
-  const index = { schemaVersion: 2, manifests: [put(Buffer.from(JSON.stringify(manifest)), MANIFEST)] }
-  writeFileSync(join(directory, 'index.json'), JSON.stringify(index))
+  return put(Buffer.from(JSON.stringify(manifest)), MANIFEST)
+}
+
+function finishLayout(directory: string, manifests: readonly Descriptor[]): void {
+  writeFileSync(join(directory, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests }))
   writeFileSync(join(directory, 'oci-layout'), '{"imageLayoutVersion":"1.0.0"}')
 }
 

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { World } from '../network/world/world.ts'
 import { buildTemplate } from '../server/build-template.ts'
 import { ServerProcess } from '../server/server-process.ts'
+import { debianLayers } from './debian-image.ts'
 import { describeHostPython, nodeLayer, pythonLayer } from './host-programs.ts'
 import { makeLayer, writeLayout } from './make-image.ts'
 import { makePackages } from './make-packages.ts'
@@ -80,6 +81,39 @@ describe('in an image of its own, with an index that the policy allows', () => {
     expect(built.error).toBeUndefined()
     const json = { template: 'installed', code: 'import greeting_wheel; print(greeting_wheel.greeting)' }
     expect((await server.ok('/v1/run', { json })).stdout).toBe('hello from a wheel\n')
+  })
+
+  test('a whole Debian installs a package in a build and sleeps with its programs', async () => {
+    const layout = join(scratch, 'debian')
+    writeLayout(layout, debianLayers(['passwd']), {}, { compression: 'zstd' })
+    const dockerfile = `FROM oci:${layout}
+RUN useradd --create-home --uid 1234 web
+RUN <<EOF
+set -e
+mkdir -p /package/DEBIAN /package/usr/share/greeting
+echo 'hello from a package' > /package/usr/share/greeting/text
+printf '#!/bin/sh\\nchown web:web /usr/share/greeting/text\\n' > /package/DEBIAN/postinst
+chmod 755 /package/DEBIAN/postinst
+printf 'Package: greeting\\nVersion: 1.0\\nArchitecture: all\\nMaintainer: T <t@example.org>\\nDescription: t\\n' \
+  > /package/DEBIAN/control
+dpkg-deb --build /package /greeting.deb
+dpkg --install /greeting.deb
+EOF
+USER web
+WORKDIR /home/web
+`
+    const built = await buildTemplate(server, { name: 'debian', dockerfile })
+    expect(built.error).toBeUndefined()
+    const { id: debian } = await server.ok('/v1/sandboxes', { json: { template: 'debian' } })
+    const say = async (code: string) => (await run(server, { id: debian, key: server.key }, code)).stdout
+    const file = '/usr/share/greeting/text'
+    expect(
+      await say(`cat ${file}; stat -c %U ${file}; dpkg-query -W -f '\${Status}\n' greeting; id -un; pwd`),
+    ).toBe('hello from a package\nweb\ninstall ok installed\nweb\n/home/web\n')
+    const pid = (await say('sleep 1000 > /dev/null 2>&1 & echo $!')).trim()
+    expect((await server.ok(`/v1/sandboxes/${debian}/why`)).copied ?? []).toEqual([])
+    await server.ok(`/v1/sandboxes/${debian}/standby`, { json: { tier: 'stored' } })
+    expect(await say(`cat /proc/${pid}/comm; perl -e 'print 6 * 7'`)).toBe('sleep\n42')
   })
 })
 

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -8,12 +8,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import { buildTemplate, builtTemplate } from '../server/build-template.ts'
 import { ServerProcess } from '../server/server-process.ts'
 import { FaultyRegistry } from './faulty-registry.ts'
-import { digestOf, makeLayer, writeLargeLayer } from './make-image.ts'
-import { Registry } from './registry.ts'
-import { busyboxLayer, noise, noiseLayer, run } from './test-images.ts'
+import { digestOf, makeLayer, writeIndex, writeLargeLayer } from './make-image.ts'
+import { KEEPER, Registry, TESTER } from './registry.ts'
+import { busyboxLayer, noise, noiseLayer, run, upload } from './test-images.ts'
 
-/** `tester` with the password `secret`. */
-const HTPASSWD = 'tester:$2b$05$SwPw8w4P4Ej/MlTnZl0GgOulP7HcLi.BT.LpOkuOt0kVaA1MBdUwy'
 const MEBIBYTE = 1024 ** 2
 const LARGE_BYTES = 2_048 * MEBIBYTE
 
@@ -23,14 +21,23 @@ vi.setConfig({ testTimeout: MINUTES, hookTimeout: MINUTES })
 
 let registry: Registry
 let locked: Registry
+/** Asks for another password. */
+let vault: Registry
 let faulty: FaultyRegistry
+/** The way to the vault, which sees what is sent. */
+let watched: FaultyRegistry
 let server: ServerProcess
 let tenant: string
 beforeAll(async () => {
-  ;[registry, locked] = await Promise.all([Registry.start(), Registry.start(HTPASSWD)])
+  ;[registry, locked, vault] = await Promise.all([
+    Registry.start(),
+    Registry.start(TESTER),
+    Registry.start(KEEPER),
+  ])
   faulty = await FaultyRegistry.open(registry)
+  watched = await FaultyRegistry.open(vault)
   const conf = join(registry.directory, 'registries.conf')
-  const insecure = [registry, locked, faulty].map(
+  const insecure = [registry, locked, faulty, watched].map(
     ({ host }) => `[[registry]]\nlocation = "${host}"\ninsecure = true\n`,
   )
   const mirrored = `[[registry]]\nlocation = "mirrored.example"\n[[registry.mirror]]\nlocation = "${registry.host}"\ninsecure = true\n`
@@ -46,7 +53,8 @@ beforeAll(async () => {
 afterAll(async () => {
   await server?.cleanUp()
   await faulty?.[Symbol.asyncDispose]()
-  await Promise.all([registry?.cleanUp(), locked?.cleanUp()])
+  await watched?.[Symbol.asyncDispose]()
+  await Promise.all([registry, locked, vault].map((one) => one?.cleanUp()))
 })
 afterEach(() => {
   faulty.fault = {}
@@ -95,6 +103,119 @@ test('credentials open a registry that asks for them, and are not kept', async (
   const secret = Buffer.from('tester:secret').toString('base64')
   const kept = execFileSync('sh', ['-c', search, secret, server.factory.stateDir], { encoding: 'utf8' })
   expect(kept).toBe('')
+})
+
+describe('a build from two registries with passwords', () => {
+  const first = { username: 'tester', password: 'secret' }
+  const second = { username: 'keeper', password: 'other' }
+  let dockerfile: string
+  beforeAll(() => {
+    const base = locked.push('base:1', [busyboxLayer], { Env: ['PATH=/bin'] }, { creds: 'tester:secret' })
+    const layer = makeLayer([{ path: 'word', content: 'from the vault\n' }])
+    vault.push('words:1', [layer], {}, { creds: 'keeper:other' })
+    dockerfile = `FROM ${base}\nCOPY --from=${watched.host}/words:1 /word /word\n`
+  })
+  const logins = () => [
+    { ...first, registry: locked.host },
+    { ...second, registry: watched.host },
+  ]
+
+  test('logs in to each with its own password and sends it to no other', async () => {
+    const template = await build({ name: 'two', dockerfile, registryAuth: logins() })
+    expect(template.error).toBeUndefined()
+    const { id } = await server.ok('/v1/sandboxes', { json: { template: 'two' }, key: tenant })
+    expect((await run(server, { id, key: tenant }, 'cat /word')).stdout).toBe('from the vault\n')
+    const { username, password } = second
+    const basic = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+    expect([...watched.authorizations]).toEqual([basic])
+
+    watched.authorizations.clear()
+    const more = `${dockerfile}RUN true\n`
+    const half = await build({ name: 'half', dockerfile: more, registryAuth: logins().slice(0, 1) })
+    expect(half).toMatchObject({ state: 'failed', error: expect.stringContaining(watched.host) })
+    // skopeo answers a challenge with an empty login when it has none.
+    const sent = [...watched.authorizations].map((one) => Buffer.from(one.slice(6), 'base64').toString())
+    expect(sent.filter((login) => login !== ':')).toEqual([])
+  })
+
+  test('is refused when a login may be for either, or for none', async () => {
+    const cases: [unknown, string][] = [
+      [first, 'does not say which'],
+      [[first, { ...second, registry: watched.host }], 'does not say which'],
+      [[...logins(), { ...first, registry: locked.host }], 'two logins'],
+      [{ ...first, registry: 'elsewhere.example' }, 'pulls no image from elsewhere.example'],
+    ]
+    for (const [registryAuth, reason] of cases) {
+      const json = { name: 'unclear', dockerfile, registryAuth }
+      const { status, body } = await server.call('/v1/templates', { json, key: tenant })
+      expect({ status, code: body.error.code }).toEqual({ status: 400, code: 'invalid_argument' })
+      expect(body.error.message).toContain(reason)
+      expect(body.error.message).toContain(`${locked.host}, ${watched.host}`)
+    }
+  })
+})
+
+interface Listed {
+  readonly digest: string
+  readonly platform: { readonly architecture: string }
+}
+
+/** The manifest of an image as its registry has it. */
+async function manifestOf(name: string, reference: string) {
+  const accept = ['index', 'manifest'].map((kind) => `application/vnd.oci.image.${kind}.v1+json`).join(', ')
+  const answer = await fetch(`http://${registry.host}/v2/${name}/manifests/${reference}`, {
+    headers: { accept },
+  })
+  const content = (await answer.json()) as { manifests: Listed[]; layers: { digest: string }[] }
+  return { ...content, digest: answer.headers.get('docker-content-digest') }
+}
+
+describe('an image for several platforms, with attestations', () => {
+  let nested: string
+  beforeAll(() => {
+    nested = mkdtempSync(join(registry.directory, 'index-'))
+    const own = [busyboxLayer, makeLayer([{ path: 'platform', content: 'own\n' }])]
+    const other = [makeLayer([{ path: 'platform', content: 'other\n' }])]
+    writeIndex(nested, { own, other }, { config: { Env: ['PATH=/bin'] } })
+  })
+  const platformIn = async (template: string) => {
+    const { id } = await server.ok('/v1/sandboxes', { json: { template }, key: tenant })
+    return (await run(server, { id, key: tenant }, 'cat /platform')).stdout
+  }
+
+  test('is pulled for the platform of this host only, by tag and by digest', async () => {
+    const image = registry.pushLayout('platforms:1', nested).replace(registry.host, faulty.host)
+    const template = await build({ name: 'platforms', image })
+    expect(template.error).toBeUndefined()
+    expect(await platformIn('platforms')).toBe('own\n')
+    const { digest, manifests } = await manifestOf('platforms', '1')
+    expect(
+      (await build({ name: 'by-digest', image: image.replace(/:1$/, `@${digest}`) })).error,
+    ).toBeUndefined()
+    expect(await platformIn('by-digest')).toBe('own\n')
+    const isOwn = ({ platform }: Listed) =>
+      platform.architecture === (process.arch === 'x64' ? 'amd64' : 'arm64')
+    for (const listed of manifests) {
+      const { layers } = await manifestOf('platforms', listed.digest)
+      expect(faulty.sent.includes(layers.at(-1)?.digest ?? '')).toBe(isOwn(listed))
+    }
+  })
+
+  test('can be an archive that a client sends', async () => {
+    const archive = execFileSync('tar', ['-C', nested, '-cf', '-', '.'], { maxBuffer: 1e9 })
+    const image = `upload:${await upload(server, tenant, archive)}`
+    expect((await build({ name: 'sent-platforms', image })).error).toBeUndefined()
+    expect(await platformIn('sent-platforms')).toBe('own\n')
+  })
+
+  test('is refused when it is for other platforms, which are named', async () => {
+    const foreign = mkdtempSync(join(registry.directory, 'foreign-'))
+    const other = [makeLayer([{ path: 'platform', content: 'other\n' }])]
+    writeIndex(foreign, { other })
+    const image = registry.pushLayout('foreign:1', foreign)
+    const template = await build({ name: 'foreign', image })
+    expect(template).toMatchObject({ state: 'failed', error: expect.stringMatching(/no image for linux\//) })
+  })
 })
 
 test('layers that are compressed with zstd are unpacked', async () => {
@@ -169,6 +290,16 @@ describe('a registry that breaks', () => {
     // Files get these names when they are complete. The layer of busybox may be here from another test.
     await expect.poll(() => arrivedBlobs().length, { timeout: 60_000 }).toBeGreaterThanOrEqual(names.length)
     await expect.poll(() => faulty.stalled, { timeout: 60_000 }).toBeGreaterThan(0)
+    // How much has arrived is looked at every two seconds: the small layers, and the large one as far as it came.
+    const progress = async () => {
+      const { logTail } = await server.ok('/v1/templates/midway', { key: tenant })
+      const [, ...said] = [...logTail.matchAll(/Pulled (\d\.\d) of (\d\.\d) MB/g)].at(-1) ?? []
+      return said.map(Number)
+    }
+    await expect.poll(async () => (await progress())[0], { timeout: 60_000 }).toBeGreaterThan(1)
+    const [arrived = 0, total = 0] = await progress()
+    expect(arrived).toBeLessThan(total)
+    expect(total).toBeGreaterThan(2)
     faulty.die()
     expect(await builtTemplate(server, 'midway', tenant)).toMatchObject({ state: 'failed' })
     faulty.fault = {}

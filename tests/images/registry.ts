@@ -11,6 +11,11 @@ export interface Push extends LayoutOptions {
   readonly creds?: string
 }
 
+/** `tester` with the password `secret`, as a file of htpasswd has it. */
+export const TESTER = 'tester:$2b$05$SwPw8w4P4Ej/MlTnZl0GgOulP7HcLi.BT.LpOkuOt0kVaA1MBdUwy'
+/** `keeper` with the password `other`. */
+export const KEEPER = 'keeper:$2b$05$SwPw8w4P4Ej/MlTnZl0GgOuZ419QvYK.hldRJ.kunCVag6HJ6Iw4u'
+
 /** Debian's docker-registry on loopback, with its files in a directory of its own. */
 export class Registry {
   readonly directory: string
@@ -72,7 +77,8 @@ export class Registry {
   pushLayout(name: string, layout: string, { creds }: Push = {}): string {
     const reference = `${this.host}/${name}`
     const login = creds === undefined ? [] : ['--dest-creds', creds]
-    const options = ['--insecure-policy', 'copy', '--dest-tls-verify=false', ...login]
+    // All platforms of an image.
+    const options = ['--insecure-policy', 'copy', '--all', '--dest-tls-verify=false', ...login]
     execFileSync('skopeo', [...options, `oci:${layout}`, `docker://${reference}`], { stdio: 'pipe' })
     return reference
   }

@@ -1,9 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { ServerProcess } from './server-process.ts'
 
+/** More than the least of a build. */
+const DEFAULT_MEMORY_BYTES = 3 * 1024 ** 3
+
 let server: ServerProcess
 beforeAll(async () => {
-  server = await ServerProcess.start()
+  server = await ServerProcess.start({ defaults: { memoryBytes: DEFAULT_MEMORY_BYTES } })
 })
 afterEach(() => server.clear())
 afterAll(() => server?.cleanUp())
@@ -93,4 +96,13 @@ test('templates of the host stay, and a key that may only read builds none', asy
   const refused = await server.call('/v1/templates', { json: { name: 'mine', commands: ['true'] }, key })
   expect(refused.body.error.code).toBe('scope_missing')
   expect((await server.ok('/v1/templates')).items).toHaveLength(1)
+})
+
+test('a build has as much memory as a sandbox that names none, so that what it starts has room', async () => {
+  const json = { name: 'roomy', commands: ['sleep 1000'] }
+  await server.ok('/v1/templates', { json })
+  const find = async () => (await server.ok('/v1/sandboxes')).items[0]
+  await expect.poll(find, { timeout: 60_000 }).toBeDefined()
+  expect((await find()).limits.memoryBytes).toBe(DEFAULT_MEMORY_BYTES)
+  expect((await remove('/v1/templates/roomy')).status).toBe(204)
 })

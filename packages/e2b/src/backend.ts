@@ -184,6 +184,8 @@ export interface BuildDescription {
     readonly steps: readonly TemplateStep[]
     readonly start?: string
     readonly ready?: TemplateReady
+    /** Whether the command of an image with a health check is started without `start` and `ready`. */
+    readonly startsServices?: boolean
   }
 }
 

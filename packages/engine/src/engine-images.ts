@@ -2,7 +2,10 @@ import type { Duplex } from 'node:stream'
 import type { SandboxId } from '@dormouse/contracts'
 import type { Snapshot } from './engine.ts'
 
+/** Only this registry gets them. */
 export interface ImageCredentials {
+  /** With its port. */
+  readonly registry: string
   readonly username: string
   readonly password: string
 }
@@ -18,7 +21,7 @@ export interface ImageNetwork {
 export interface ImportImage {
   /** As docker names it (`node:24`), or `oci:/directory`, `oci-archive:/file`, `docker-archive:/file` on the host. */
   readonly image: string
-  readonly credentials?: ImageCredentials | undefined
+  readonly credentials?: readonly ImageCredentials[] | undefined
   /** A registries.conf with mirrors and insecure registries. Default: that of the host. */
   readonly registriesConf?: string | undefined
   /** Default: the host's network, with all that it reaches. */
@@ -49,6 +52,8 @@ export interface ImageDescription extends ProgramSettings {
   readonly cmd: readonly string[]
   /** `['CMD', …]` or `['CMD-SHELL', script]`. */
   readonly healthcheck?: readonly string[]
+  /** What commands that are text run in. */
+  readonly shell?: readonly string[]
 }
 
 export interface ImportedImage {

@@ -1,3 +1,4 @@
+import { invalidArgument } from './check.ts'
 import type { CreateTemplateBody, TemplateAnswer } from './contract/index.ts'
 
 type Step = NonNullable<CreateTemplateBody['steps']>[number]
@@ -10,15 +11,20 @@ export interface CopyOptions {
   readonly chmod?: string
 }
 
+type Fields = Omit<CreateTemplateBody, 'name'>
+
 /**
  * Describes a template step by step. Every method returns a new builder, so a common beginning can be used for several
  * templates. `client.templates.build` builds it.
  */
 export class TemplateBuilder {
-  readonly #fields: Omit<CreateTemplateBody, 'name'>
+  readonly #fields: Fields
+  /** Of an image on this machine: an archive, or the directory of an OCI layout. `build` sends it. */
+  readonly archive: string | undefined
 
-  constructor(fields: Omit<CreateTemplateBody, 'name'>) {
+  constructor(fields: Fields, archive?: string) {
     this.#fields = fields
+    this.archive = archive
   }
 
   /** Runs a command with `/bin/sh -c`, with the user and directory that earlier steps chose. */
@@ -55,27 +61,38 @@ export class TemplateBuilder {
 
   /** Starts a command once. Its processes run in every sandbox of the template. */
   start(command: string): TemplateBuilder {
-    return new TemplateBuilder({ ...this.#fields, start: command })
+    return this.#with({ start: command })
   }
 
   /** When the started command is ready: it listens at a port, prints a text, or a command succeeds. */
   ready(when: number | Ready): TemplateBuilder {
-    return new TemplateBuilder({ ...this.#fields, ready: typeof when === 'number' ? { port: when } : when })
+    return this.#with({ ready: typeof when === 'number' ? { port: when } : when })
   }
 
-  /** For a registry that asks for a password. The server does not keep it. */
-  login(username: string, password: string): TemplateBuilder {
-    return new TemplateBuilder({ ...this.#fields, registryAuth: { username, password } })
+  /**
+   * For a registry that asks for a password. Name the registry if the build pulls from several; only that one gets the
+   * password. The server does not keep it.
+   */
+  login(username: string, password: string, registry?: string): TemplateBuilder {
+    const { registryAuth = [] } = this.#fields
+    const login = { username, password, ...(registry !== undefined && { registry }) }
+    const before = Array.isArray(registryAuth) ? registryAuth : [registryAuth]
+    return this.#with({ registryAuth: [...before, login] })
+  }
+
+  /** The stage of a Dockerfile to build. Default: the last. */
+  target(stage: string): TemplateBuilder {
+    return this.#with({ target: stage })
   }
 
   /** Values for `ARG` of a Dockerfile. */
   args(values: Readonly<Record<string, string>>): TemplateBuilder {
-    return new TemplateBuilder({ ...this.#fields, buildArgs: { ...this.#fields.buildArgs, ...values } })
+    return this.#with({ buildArgs: { ...this.#fields.buildArgs, ...values } })
   }
 
   /** What the build may reach. Default: only package registries. */
   network(policy: NonNullable<CreateTemplateBody['network']>): TemplateBuilder {
-    return new TemplateBuilder({ ...this.#fields, network: policy })
+    return this.#with({ network: policy })
   }
 
   /** The default for sandboxes of the template. */
@@ -84,12 +101,15 @@ export class TemplateBuilder {
   }
 
   describe(description: string): TemplateBuilder {
-    return new TemplateBuilder({ ...this.#fields, description })
+    return this.#with({ description })
   }
 
-  /** The request, for `client.templates.create`. */
-  request(name: string): CreateTemplateBody {
-    return { name, ...this.#fields }
+  /** The request, for `client.templates.create`. An image on this machine needs the id of its upload. */
+  request(name: string, upload?: string): CreateTemplateBody {
+    if (this.archive === undefined) return { name, ...this.#fields }
+    if (upload === undefined)
+      throw invalidArgument('upload', 'is missing: the image is on this machine', upload, 'Use `build`.')
+    return { name, ...this.#fields, image: `upload:${upload}` }
   }
 
   /** Whether the build needs files of the context. */
@@ -99,7 +119,11 @@ export class TemplateBuilder {
   }
 
   #step(step: Step): TemplateBuilder {
-    return new TemplateBuilder({ ...this.#fields, steps: [...(this.#fields.steps ?? []), step] })
+    return this.#with({ steps: [...(this.#fields.steps ?? []), step] })
+  }
+
+  #with(fields: Fields): TemplateBuilder {
+    return new TemplateBuilder({ ...this.#fields, ...fields }, this.archive)
   }
 }
 
@@ -110,6 +134,11 @@ export type Template = TemplateAnswer
 export const Template = {
   /** On a container image: `python:3.13`, `registry.example.com/team/web:2`. */
   from: (image: string): TemplateBuilder => new TemplateBuilder({ image }),
+  /**
+   * On an image on this machine: an archive (`docker save`, or OCI) or the directory of an OCI layout. `build` sends
+   * it. Only in Node.
+   */
+  fromArchive: (path: string): TemplateBuilder => new TemplateBuilder({}, path),
   /** On another template. */
   fromTemplate: (name: string): TemplateBuilder => new TemplateBuilder({ from: name }),
   /** On the text of a Dockerfile. */

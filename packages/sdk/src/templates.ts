@@ -1,3 +1,4 @@
+import { openImage } from './build-context/open-image.ts'
 import { packContext } from './build-context/pack-context.ts'
 import { pathPart } from './check.ts'
 import type {
@@ -46,17 +47,17 @@ export class Templates {
     return this.#http.json({ method: 'POST', path: '/v1/templates', json: template, signal, timeoutMs })
   }
 
-  /** Builds a template and waits until it is ready. Sends the files of the context if a step needs them. */
+  /** Builds a template and waits until it is ready. Sends the image and the files of the context that it needs. */
   async build(name: string, builder: TemplateBuilder, options: BuildOptions = {}): Promise<Template> {
     const { context = '.', onLog, signal, timeoutMs } = options
     return withinTime({ signal, timeoutMs }, async (timed) => {
-      const request = builder.request(name)
-      const upload = builder.needsContext
-        ? await this.upload(await packContext(context), { signal: timed })
-        : undefined
-      await this.create(upload === undefined ? request : { ...request, context: upload.id }, {
-        signal: timed,
-      })
+      const { archive } = builder
+      const image =
+        archive === undefined ? undefined : await this.upload(await openImage(archive), { signal: timed })
+      const request = builder.request(name, image?.id)
+      if (builder.needsContext)
+        request.context = (await this.upload(await packContext(context), { signal: timed })).id
+      await this.create(request, { signal: timed })
       if (onLog !== undefined) for await (const { text } of this.log(name, { signal: timed })) onLog(text)
       return this.#poll(name, undefined, timed)
     })

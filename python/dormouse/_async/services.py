@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from datetime import datetime
-from typing import Any, AsyncIterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, AsyncIterator, List, Mapping, Optional, Sequence, Union
 
 from .._arguments import Size, milliseconds
 from .._build_context import pack_context
@@ -15,7 +15,7 @@ from .._json import decode, decode_all, format_time, given
 from .._network import Network, network_body
 from .._paths import path_part
 from .._services import Service, ServiceLogLine, settings_body
-from .._template_builder import Ready, login_body, ready_body
+from .._template_builder import Login, Ready, login_body, ready_body
 from .._unset import UNSET, Unset
 from .._values import Mounts, mounts_body
 from .follow import SSE, EventLines
@@ -41,7 +41,7 @@ class AsyncServices:
         dir: Optional[str] = None,
         template: Optional[str] = None,
         image: Optional[str] = None,
-        registry_auth: Optional[Tuple[str, str]] = None,
+        registry_auth: Union[Login, Sequence[Login], None] = None,
         dockerfile: Optional[str] = None,
         context: Optional[str] = None,
         build_args: Optional[Mapping[str, str]] = None,

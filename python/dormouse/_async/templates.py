@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Any, AsyncIterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, AsyncIterator, List, Mapping, Optional, Sequence, Union
 
 from .._arguments import milliseconds
-from .._build_context import pack_context
+from .._build_context import open_image, pack_context
 from .._json import decode, decode_all, given
 from .._errors import error_of, timed_out
 from .._paths import path_part
 from .._network import Network, network_body
-from .._template_builder import Ready, TemplateBuilder, login_body, ready_body
+from .._template_builder import Login, Ready, TemplateBuilder, login_body, ready_body
 from .._values import Template, TemplateMaterials
 from .content import Content, body_of
 from .follow import SSE, EventLines
@@ -41,7 +41,7 @@ class AsyncTemplates:
         commands: Optional[Sequence[str]] = None,
         preload: Optional[Sequence[str]] = None,
         image: Optional[str] = None,
-        registry_auth: Optional[Tuple[str, str]] = None,
+        registry_auth: Union[Login, Sequence[Login], None] = None,
         dockerfile: Optional[str] = None,
         target: Optional[str] = None,
         build_args: Optional[Mapping[str, str]] = None,
@@ -55,8 +55,8 @@ class AsyncTemplates:
         The build runs in a sandbox of the template `from_` (default `python`), which may reach what `network` allows
         (default: package registries). `packages` are Debian's and `pip` Python's. Then bash runs `commands` as root.
         `isolation` is the default for sandboxes of the template. They start with the modules of `preload` imported.
-        For the arguments after it, `build` takes a `TemplateBuilder`; here `registry_auth` is a user name and a
-        password, and `context` the id of an `upload`.
+        For the arguments after it, `build` takes a `TemplateBuilder`; here `registry_auth` is a user name, a password
+        and maybe the registry, or a list of those, and `context` is the id of an `upload`.
         """
         body = given(
             name=name,
@@ -94,7 +94,11 @@ class AsyncTemplates:
 
         `context` is the directory that `copy` steps and `COPY` take files from. Its .dockerignore applies.
         """
-        body = builder.request(name)
+        upload = None
+        if builder.archive is not None:
+            with open_image(builder.archive) as image:
+                upload = await self.upload(image)
+        body = builder.request(name, upload)
         if builder.needs_context:
             with pack_context(context) as archive:
                 body["context"] = await self.upload(archive)

@@ -29,7 +29,8 @@ type Class = abstract new (...given: never[]) => unknown
 type Whole = Iterable<unknown> | Call | Class | EventTarget | Blob | ArrayBuffer | Dormouse | TemplateBuilder
 type HasKeys<T> = [T] extends [Whole] ? false : [T] extends [object] ? (string extends keyof T ? false : true) : false
 type Keys<T> = T extends unknown ? keyof T & string : never
-type Inner<T, K extends Keys<T>> = HasKeys<Defined<T[K]>> extends true ? \`\${K}.\${Keys<Defined<T[K]>>}\` : K
+type Single<T> = Exclude<Defined<T>, readonly unknown[]>
+type Inner<T, K extends Keys<T>> = HasKeys<Single<T[K]>> extends true ? \`\${K}.\${Keys<Single<T[K]>>}\` : K
 type Paths<T> = { [K in Keys<T>]: Inner<T, K> }[Keys<T>]
 type Of<T> = HasKeys<Defined<T>> extends true ? \`.\${Paths<Defined<T>>}\` : 0
 type Overloads<F> = F extends { (...first: infer A): unknown; (...last: infer B): unknown } ? [...A, ...B] : never

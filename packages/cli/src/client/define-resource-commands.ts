@@ -76,9 +76,9 @@ function templateOptions(): Option[] {
     new Option('--build-arg <name=value>', 'a value for ARG').argParser(collectValues),
     new Option('--target <stage>', 'the stage to build (default: the last)'),
     new Option(
-      '--login <user>',
-      'log in to the registry; the password is in DORMOUSE_REGISTRY_PASSWORD, or is asked for',
-    ),
+      '--login <user[@registry]>',
+      'log in to a registry; the password is in DORMOUSE_REGISTRY_PASSWORD (several: one a line), or is asked for',
+    ).argParser(collectValues),
     new Option('--start <command>', 'start this once; its processes run in every new sandbox'),
     ...readyOptions(),
     new Option('--package <name>', 'a Debian package').argParser(collectValues),

@@ -43,9 +43,9 @@ function defineDeploy(program: Command, define: Define): void {
         'the container image to build on: node:24, an archive (web.tar) or an OCI layout (./web)',
       ),
       new Option(
-        '--login <user>',
-        'log in to the registry; the password is in DORMOUSE_REGISTRY_PASSWORD, or is asked for',
-      ),
+        '--login <user[@registry]>',
+        'log in to a registry; the password is in DORMOUSE_REGISTRY_PASSWORD (several: one a line), or is asked for',
+      ).argParser(collectValues),
       new Option('--build-arg <name=value>', 'a value for ARG of the Dockerfile').argParser(collectValues),
       new Option('--target <stage>', 'the stage of the Dockerfile to build (default: the last)'),
       new Option('-w, --cwd <path>', 'the working directory of the program'),

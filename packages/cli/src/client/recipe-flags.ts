@@ -14,7 +14,7 @@ export interface RecipeFlags extends ReadyFlags {
   readonly context?: string
   readonly buildArg?: string[]
   readonly target?: string
-  readonly login?: string
+  readonly login?: string[]
   readonly start?: string
 }
 
@@ -27,7 +27,7 @@ export async function recipeOf(call: Call, flags: RecipeFlags): Promise<Partial<
     ...(dockerfile !== undefined && (await dockerfileOf(call, dockerfile, flags.context))),
     ...(flags.buildArg !== undefined && { buildArgs: readArguments(flags.buildArg) }),
     ...(target !== undefined && { target }),
-    ...(flags.login !== undefined && { registryAuth: await readLogin(call, flags.login) }),
+    ...(flags.login !== undefined && { registryAuth: await readLogins(call, flags.login) }),
     ...(start !== undefined && { start }),
     ...(ready !== undefined && { ready }),
   }
@@ -93,12 +93,27 @@ export function readArguments(given: readonly string[]): Record<string, string> 
   )
 }
 
-export async function readLogin(
-  { io }: Call,
-  username: string,
-): Promise<{ username: string; password: string }> {
-  const given = io.env['DORMOUSE_REGISTRY_PASSWORD']
-  const password = given || (io.stdin.isTTY ? await readHidden(io, `Password of ${username}: `) : '')
-  if (password) return { username, password }
-  throw new UsageError('--login needs a password', 'Put it into the variable DORMOUSE_REGISTRY_PASSWORD.')
+type Login = { username: string; password: string; registry?: string }
+
+/** Logins of `--login USER` and `--login USER@REGISTRY`. A user may have an @, too. */
+export async function readLogins({ io }: Call, given: readonly string[]): Promise<Login | Login[]> {
+  const passwords = io.env['DORMOUSE_REGISTRY_PASSWORD']?.split('\n') ?? []
+  const logins: Login[] = []
+  for (const [index, text] of given.entries()) {
+    const at = text.lastIndexOf('@')
+    const named =
+      at === -1 ? { username: text } : { username: text.slice(0, at), registry: text.slice(at + 1) }
+    if (named.username === '' || named.registry === '')
+      throw new UsageError(`--login ${text} is not USER or USER@REGISTRY`)
+    const password =
+      passwords[index]?.trim() || (io.stdin.isTTY ? await readHidden(io, `Password of ${text}: `) : '')
+    if (!password)
+      throw new UsageError(
+        `--login ${text} needs a password`,
+        'Put it into the variable DORMOUSE_REGISTRY_PASSWORD; for several logins, one password a line.',
+      )
+    logins.push({ ...named, password })
+  }
+  const [first, ...others] = logins
+  return first !== undefined && others.length === 0 ? first : logins
 }

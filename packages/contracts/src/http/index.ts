@@ -292,6 +292,7 @@ export {
   sshKeySchema,
 } from './ssh-keys.ts'
 export {
+  type RegistryAuth,
   type TemplateReady,
   type TemplateStep,
   templateReadySchema,

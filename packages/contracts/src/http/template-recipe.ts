@@ -63,19 +63,30 @@ export const templateReadySchema = z
   })
   .meta({ id: 'TemplateReady' })
 
+const registryLoginSchema = z.strictObject({
+  username: textField({ maxBytes: 500, minLength: 1 }),
+  password: textField({ maxBytes: 8192, minLength: 1 }),
+  registry: z
+    .string()
+    .max(300)
+    .regex(/^(?:[A-Za-z0-9.-]+|\[[0-9a-f:]+\])(?::\d{1,5})?$/, 'is not the name of a registry')
+    .exactOptional()
+    .describe('As images name it, with its port. Default: the registry of the build, if there is only one.'),
+})
+
+const registryAuthSchema = z.union([registryLoginSchema, z.array(registryLoginSchema).min(1).max(20)])
+
 export const recipeFields = {
   image: textField({ maxBytes: 500, minLength: 1 })
     .exactOptional()
     .describe(
       'The container image to build on: `node:24`, `registry.example.com/team/web@sha256:…`, or `upload:ID` for an uploaded archive. With the scope `admin` also a path on the host: `oci:/directory`, `oci-archive:/file`, `docker-archive:/file`.',
     ),
-  registryAuth: z
-    .strictObject({
-      username: textField({ maxBytes: 500, minLength: 1 }),
-      password: textField({ maxBytes: 8192, minLength: 1 }),
-    })
+  registryAuth: registryAuthSchema
     .exactOptional()
-    .describe('For the registries of this build. Not stored.'),
+    .describe(
+      'A login, or one for each registry. Only that registry gets it. Not stored. Refused if it is not clear which registry it is for.',
+    ),
   dockerfile: textField({ maxBytes: DOCKERFILE_MAX_BYTES, minLength: 1 })
     .exactOptional()
     .describe('The text of a Dockerfile. `FROM template:NAME` builds on a template.'),
@@ -90,10 +101,15 @@ export const recipeFields = {
   start: textField({ maxBytes: COMMAND_MAX_BYTES, minLength: 1 })
     .exactOptional()
     .describe(
-      'A command that runs in every new sandbox: it is started once, and its processes are part of the template. Default, if `ready` is given: the command of the image.',
+      'A command that runs in every new sandbox: it is started once, and its processes are part of the template. It takes the place of ENTRYPOINT and CMD of the image, which are the default if `ready` is given or the image has a HEALTHCHECK.',
     ),
-  ready: templateReadySchema.exactOptional().describe('When the started command is ready.'),
+  ready: templateReadySchema
+    .exactOptional()
+    .describe(
+      'When the started command is ready. Default: when the HEALTHCHECK of the image succeeds, or after two seconds.',
+    ),
 }
 
 export type TemplateStep = z.output<typeof templateStepSchema>
+export type RegistryAuth = z.output<typeof registryAuthSchema>
 export type TemplateReady = z.output<typeof templateReadySchema>

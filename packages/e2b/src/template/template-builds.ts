@@ -157,6 +157,7 @@ export class TemplateBuilds {
       network: this.#backend.policyDefaults.network,
       recipe: {
         steps,
+        startsServices: false,
         ...(isImage && fromImage != null && { image: fromImage }),
         ...(isImage &&
           registry?.username && {

@@ -17,7 +17,7 @@ export const EMPTY_IMAGE: ImageDescription = {
 
 /** What an image says about how its programs run. */
 export function describeImage(name: string, { config, digest }: PulledImage): ImageDescription {
-  const { Env, WorkingDir, User, Entrypoint, Cmd, Healthcheck } = config.config ?? {}
+  const { Env, WorkingDir, User, Entrypoint, Cmd, Healthcheck, Shell } = config.config ?? {}
   const env = Object.fromEntries((Env ?? []).map(splitVariable).filter(([key]) => key !== ''))
   const cwd = posix.resolve('/', WorkingDir || '/')
   const settings = programSettingsSchema.safeParse({ env, cwd, user: User || 'root' })
@@ -36,6 +36,7 @@ export function describeImage(name: string, { config, digest }: PulledImage): Im
     entrypoint: Entrypoint ?? [],
     cmd: Cmd ?? [],
     ...(Healthcheck?.Test && { healthcheck: Healthcheck.Test }),
+    ...(Shell && Shell.length > 0 && { shell: Shell }),
   }
 }
 

@@ -14,6 +14,7 @@ export const imageConfigSchema = z.looseObject({
       Entrypoint: strings,
       Cmd: strings,
       ExposedPorts: z.record(z.string(), z.unknown()).nullish(),
+      Shell: strings,
       Healthcheck: z.looseObject({ Test: strings }).nullish(),
     })
     .nullish(),

@@ -29,7 +29,7 @@ import { describeImage, EMPTY_IMAGE } from './describe-image.ts'
 import { makeSettingsLayer, SETTINGS_LAYER } from './image-settings.ts'
 import { LayerIndex } from './layer-index.ts'
 import { LayerUnpacker, type PreparedLayer } from './layer-unpacker.ts'
-import { pullImage } from './pull-image.ts'
+import { credentialsFor, pullImage } from './pull-image.ts'
 import { requireSkopeo } from './skopeo.ts'
 
 const importing = new Map<string, Promise<unknown>>()
@@ -37,7 +37,7 @@ const importing = new Map<string, Promise<unknown>>()
 /** Pulls an image, unless its layers are here, and publishes a snapshot of its files. On failure no snapshot is left. */
 export async function importImage(engine: SnapshotEngine, request: ImportImage): Promise<ImportedImage> {
   const source = parseImageSource(request.image)
-  const owner = [source.reference, request.credentials?.username ?? '']
+  const owner = [source.reference, credentialsFor(source, request.credentials)?.username ?? '']
   const key = createHash('sha256').update(JSON.stringify(owner)).digest('hex').slice(0, 32)
   // Two pulls of one image would write the same files. The second one finds the layers of the first.
   const before = importing.get(key)

@@ -21,7 +21,7 @@ import { watchBlobs } from './watch-blobs.ts'
 
 export interface PullImage {
   readonly source: ImageSource
-  readonly credentials?: ImageCredentials | undefined
+  readonly credentials?: readonly ImageCredentials[] | undefined
   readonly registriesConf?: string | undefined
   readonly network?: ImageNetwork | undefined
   /** Kept after a failure: the next pull of the same image continues with the layers that have arrived. */
@@ -52,6 +52,14 @@ const AFTER_CUT_MS = 1_000
 /** As Go says it. */
 const CUT = /unexpected EOF|connection reset by peer|broken pipe|http2: .*closed|stream error/
 const NAME_IN_LAYOUT = 'image'
+
+/** The credentials of the registry that an image comes from. */
+export function credentialsFor(
+  { registry }: ImageSource,
+  credentials: readonly ImageCredentials[] = [],
+): ImageCredentials | undefined {
+  return credentials.find((one) => one.registry === registry?.toLowerCase())
+}
 
 export async function pullImage(pull: PullImage): Promise<PulledImage> {
   const { directory, source, onLine } = pull
@@ -198,10 +206,11 @@ function explain(tail: readonly string[]): string {
   return words.slice(0, 600)
 }
 
-/** A file, because arguments are visible to every process of the host. */
+/** The login of this registry. A file, because arguments are visible to every process of the host. */
 async function writeCredentials({ credentials, source, directory }: PullImage): Promise<string[]> {
-  if (credentials === undefined || source.registry === undefined) return []
-  const auth = Buffer.from(`${credentials.username}:${credentials.password}`).toString('base64')
+  const login = credentialsFor(source, credentials)
+  if (login === undefined || source.registry === undefined) return []
+  const auth = Buffer.from(`${login.username}:${login.password}`).toString('base64')
   const path = join(directory, 'auth.json')
   await rm(path, { force: true })
   await writeFile(path, JSON.stringify({ auths: { [source.registry]: { auth } } }), {

@@ -5,7 +5,9 @@ export type DeployServiceBody = {
   port: number
   template?: string
   image?: string
-  registryAuth?: { username: string; password: string }
+  registryAuth?:
+    | { username: string; password: string; registry?: string }[]
+    | { username: string; password: string; registry?: string }
   dockerfile?: string
   context?: string
   buildArgs?: Record<string, string>

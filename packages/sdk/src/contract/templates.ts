@@ -3,7 +3,9 @@ import type { NetworkBody } from './network.ts'
 
 export type CreateTemplateBody = {
   image?: string
-  registryAuth?: { username: string; password: string }
+  registryAuth?:
+    | { username: string; password: string; registry?: string }[]
+    | { username: string; password: string; registry?: string }
   dockerfile?: string
   context?: string
   buildArgs?: Record<string, string>

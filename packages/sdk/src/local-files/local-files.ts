@@ -33,6 +33,8 @@ export interface LocalFiles {
   saveFile(path: string | URL, content: string | Uint8Array): Promise<void>
   readTree(local: string, options: ReadTree): Promise<LocalTree>
   isDirectory(path: string): Promise<boolean>
+  /** Undefined if it is not there, or no file. */
+  findFile(path: string): Promise<LocalTreeFile | undefined>
   contentOf(file: LocalTreeFile): Promise<FileContent>
   makeDirectory(local: string, below: string): Promise<void>
   replaceFile(path: string, content: AsyncIterable<Uint8Array>, mode: number): Promise<void>

@@ -6,6 +6,7 @@ export const localFiles: LocalFiles = {
   saveFile: refuse,
   readTree: refuse,
   isDirectory: refuse,
+  findFile: refuse,
   contentOf: refuse,
   makeDirectory: refuse,
   replaceFile: refuse,

@@ -12,7 +12,7 @@ import {
   stat,
   writeFile,
 } from 'node:fs/promises'
-import { dirname, join, sep } from 'node:path'
+import { basename, dirname, join, sep } from 'node:path'
 import { DormouseError } from '../error.ts'
 import type { FileContent } from '../files/files.ts'
 import type { LocalFiles, LocalTree, LocalTreeFile, LocalTreeLink, ReadTree } from './local-files.ts'
@@ -25,6 +25,7 @@ export const localFiles: LocalFiles = {
   saveFile,
   readTree,
   isDirectory,
+  findFile,
   contentOf,
   makeDirectory,
   replaceFile,
@@ -59,6 +60,10 @@ async function readTree(local: string, { filter, keepsLinks = false }: ReadTree)
 
 async function isDirectory(path: string): Promise<boolean> {
   return (await statOrNothing(path))?.isDirectory() ?? false
+}
+
+async function findFile(path: string): Promise<LocalTreeFile | undefined> {
+  return (await fileAt(path, basename(path)))[0]
 }
 
 /** The content of a file for a request. */

@@ -262,10 +262,10 @@ function openAbove(
       ...{ snapshots, builder, config, log, catalog: stores.templates, sandboxes: service },
       requireQuota: (owner, memoryBytes) => quotas.requireNew(owner, memoryBytes),
       elsewhere: (owner) => quotas.elsewhere?.(owner) ?? [],
+      defaultLimits: (keyId) => opened.ceilings.defaultLimits(keyId),
       checkNetwork: (policy) => network.check(policy),
       dropSnapshot: (id) => dropSnapshot(deps, id),
-      now: clock.wallMs,
-      recipes,
+      ...{ now: clock.wallMs, recipes },
     }),
   )
   return { runs, metrics, usage, templates, uploads: recipes.uploads, fleet, feed, webhooks }

@@ -125,6 +125,8 @@ async function buildTemplate(
         context,
         buildArgs,
         target,
+        // The first replica does it, with the environment of the service.
+        startsServices: false,
         steps: project?.steps ?? steps ?? (isOnlyFiles ? COPY_ALL : []),
       },
     },

@@ -2,8 +2,9 @@ import type { Material, Materials } from '@dormouse/contracts'
 import type { ServerConfig } from '../config/config.ts'
 import type { Log } from '../log.ts'
 import { configuredRegistries } from '../network/registries.ts'
-import type { NetworkPolicy, SandboxRow } from '../store/sandbox-rows.ts'
+import type { NetworkPolicy, SandboxLimits, SandboxRow } from '../store/sandbox-rows.ts'
 import type { SnapshotRows } from '../store/snapshot-rows.ts'
+import { buildLimits } from './build-limits.ts'
 import type { BuildSandboxes } from './build-sandbox.ts'
 import type { BuildPrograms } from './build-scripts.ts'
 import { type ArchiveName, BUILT_IN_OWNER, type Library, type LibraryName } from './built-in-descriptions.ts'
@@ -33,6 +34,8 @@ export interface OpenTemplates
   readonly builder: BuilderTools
   /** Sandboxes of this owner on other hosts of the cluster. */
   readonly elsewhere: (owner: string) => Iterable<SandboxRow>
+  /** Of sandboxes of a key. */
+  readonly defaultLimits: (keyId: string) => SandboxLimits
   readonly config: ServerConfig
   readonly now: () => number
   readonly log: Log
@@ -40,12 +43,15 @@ export interface OpenTemplates
 
 export function openTemplates(options: OpenTemplates): TemplateService {
   const { catalog, snapshots, sandboxes, builder, config, now, log } = options
-  const { requireQuota, checkNetwork, dropSnapshot, recipes, elsewhere } = options
+  const { requireQuota, checkNetwork, dropSnapshot, recipes, elsewhere, defaultLimits } = options
   const { atOnce, timeoutMs, builtIn: _, ...limits } = config.builds
   const { host, programs, parseMaterials } = builder
   const builds = new TemplateBuilds({
     ...{ sandboxes, requireQuota, checkNetwork, dropSnapshot, programs, parseMaterials, recipes },
-    settings: { limits, atOnce, timeoutMs, network: registriesOnly(config) },
+    settings: {
+      ...{ atOnce, timeoutMs, network: registriesOnly(config) },
+      limitsOf: (keyId) => buildLimits(limits, defaultLimits(keyId)),
+    },
   })
   return new TemplateService({
     ...{ catalog, snapshots, host, builds, dropSnapshot, now, log },

@@ -18,7 +18,7 @@ import type { TemplateDescription } from './templates.ts'
 
 /** The settings of every build. */
 export interface BuilderSettings {
-  readonly limits: SandboxLimits
+  readonly limitsOf: (keyId: string) => SandboxLimits
   /** The default network policy: package registries only. */
   readonly network: NetworkPolicy
   /** The time limit of a whole build. */
@@ -96,7 +96,7 @@ export class TemplateBuilds {
         details: { retryAfterMs: 30_000 },
       })
     if (network !== undefined) checkNetwork(network)
-    requireQuota(keyId, settings.limits.memoryBytes)
+    requireQuota(keyId, settings.limitsOf(keyId).memoryBytes)
   }
 
   /** Pre: `requireRoom` did not throw. */
@@ -141,11 +141,11 @@ export class TemplateBuilds {
   async #build(request: BuildRequest, log: BuildLog, signal: AbortSignal): Promise<Built> {
     const { description, caller, announce, base: template } = request
     const { settings, sandboxes, programs } = this.#options
-    const { limits, timeoutMs } = settings
+    const { limitsOf, timeoutMs } = settings
     const network = description.network ?? settings.network
     const parts: StepParts = {
       ...{ sandboxes, log, signal, announce },
-      builder: { caller, limits, network, timeoutMs },
+      builder: { caller, limits: limitsOf(caller.keyId), network, timeoutMs },
     }
     if (request.recipe !== undefined) {
       const { inherited } = request

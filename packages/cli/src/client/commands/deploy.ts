@@ -9,7 +9,7 @@ import { type NetworkFlags, networkOptions } from '../network-flags.ts'
 import { omitUndefined, omitUndefinedOrNone } from '../omit-undefined.ts'
 import { type PolicyFlags, toPolicy } from '../policy-flags.ts'
 import { type ReadyFlags, readyOf } from '../ready-flags.ts'
-import { imageOf, isImagePath, readArguments, readLogin } from '../recipe-flags.ts'
+import { imageOf, isImagePath, readArguments, readLogins } from '../recipe-flags.ts'
 import { type ServiceFlags, toSettings } from '../service-flags.ts'
 
 interface DeployFlags extends NetworkFlags, PolicyFlags, ReadyFlags, ServiceFlags {
@@ -18,7 +18,7 @@ interface DeployFlags extends NetworkFlags, PolicyFlags, ReadyFlags, ServiceFlag
   readonly start?: string
   readonly template?: string
   readonly image?: string
-  readonly login?: string
+  readonly login?: readonly string[]
   readonly buildArg?: readonly string[]
   readonly target?: string
   readonly cwd?: string
@@ -49,7 +49,7 @@ export async function deployService(
     ...toSettings(flags),
     ...omitUndefined({
       image,
-      registryAuth: flags.login === undefined ? undefined : await readLogin(call, flags.login),
+      registryAuth: flags.login === undefined ? undefined : await readLogins(call, flags.login),
       buildArgs: flags.buildArg && readArguments(flags.buildArg),
       ...{ target, cwd, user, isolation },
       ...{ start, env, secrets: flags.secret && [...flags.secret], volumes: flags.volume?.map(parseMount) },

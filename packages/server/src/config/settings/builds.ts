@@ -6,7 +6,7 @@ import {
   MIN_FILES,
 } from '@dormouse/contracts'
 import { z } from 'zod'
-import { setting } from '../setting.ts'
+import { optional, setting } from '../setting.ts'
 import { timerMs } from '../value-schemas.ts'
 
 const GIB = 1024 ** 3
@@ -23,7 +23,8 @@ export const buildSettings = {
       summary: 'Whether `up` builds the templates `node`, `code` and `data` in the background.',
     }),
     timeoutMs: setting(timerMs.min(1000), 1_800_000, { summary: 'How long one build may take.' }),
-    memoryBytes: setting(limits.memoryBytes.unwrap(), 2 * GIB, {
+    memoryBytes: optional(limits.memoryBytes.unwrap(), {
+      defaultText: 'that of sandboxes that name none, at least 2 GiB',
       summary: 'Memory of a build.',
       details: 'It counts towards the quotas of the key.',
     }),

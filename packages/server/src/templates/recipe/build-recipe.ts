@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { DormouseError, newSandboxId, type SnapshotId } from '@dormouse/contracts'
 import {
+  type ImageCredentials,
   type ImageSource,
   type ImportedImage,
   type ImportImage,
@@ -15,8 +16,9 @@ import { type BuildContext, copyFromContext, copyFromFiles } from './copy-files.
 import { type Base, type Recipe, type RunSettings, shortened, UPLOAD } from './recipe.ts'
 import type { RecipeRequest } from './recipe-request.ts'
 import type { RegistryAccess } from './registry-access.ts'
+import { registryLogins } from './registry-logins.ts'
 import { type BaseFiles, type BuiltFiles, type RecipeTools, runRecipe, StepFailed } from './run-recipe.ts'
-import { startProgram } from './start-program.ts'
+import { healthOf, startProgram } from './start-program.ts'
 import type { StepCache } from './step-cache.ts'
 import { listTarEntries } from './tar-entries.ts'
 import type { Uploads } from './uploads.ts'
@@ -90,8 +92,9 @@ async function startAndSave(
   }
 }
 
-function shownStart({ start, ready }: RecipeRequest, { entrypoint, cmd }: RunSettings): string {
-  const program = start ?? (ready === undefined ? '' : [...entrypoint, ...cmd].join(' '))
+function shownStart(request: RecipeRequest, settings: RunSettings): string {
+  const isStarted = request.ready !== undefined || startsByItself(request, settings)
+  const program = request.start ?? (isStarted ? [...settings.entrypoint, ...settings.cmd].join(' ') : '')
   return shortened(`START ${program}`.trim())
 }
 
@@ -113,21 +116,33 @@ async function warmUpImage(parts: StepParts, built: BuiltFiles, build: BuildReci
     await whileItLives(sandbox, burrow, async () => {
       await importModules(parts, burrow, { inherited, preload })
       const args = commandOf(request, settings)
-      if (args !== undefined) await startProgram(parts, burrow, { args, settings, ready: request.ready })
+      if (args === undefined) return
+      if (request.start === undefined && request.ready === undefined) parts.log.say(BY_HEALTHCHECK)
+      await startProgram(parts, burrow, { args, settings, ready: request.ready })
     })
     return (await sandbox.finish('full')).id
   })
 }
 
-function commandOf({ start, ready }: RecipeRequest, settings: RunSettings): readonly string[] | undefined {
+function commandOf(request: RecipeRequest, settings: RunSettings): readonly string[] | undefined {
+  const { start, ready } = request
   if (start !== undefined) return ['/bin/sh', '-c', start]
-  if (ready === undefined) return undefined
   const command = [...settings.entrypoint, ...settings.cmd]
+  if (ready === undefined)
+    return startsByItself(request, settings) && command.length > 0 ? command : undefined
   if (command.length > 0) return command
   throw new DormouseError(
     'setup_failed',
     'There is nothing to start: neither `start` nor a command of the image.',
   )
+}
+
+const BY_HEALTHCHECK =
+  '    its HEALTHCHECK says when its command is ready; `HEALTHCHECK NONE` in a Dockerfile leaves both out'
+
+/** An image with a health check is a service: it says what to start and when that is ready. */
+function startsByItself({ startsServices = true }: RecipeRequest, settings: RunSettings): boolean {
+  return startsServices && healthOf(settings) !== undefined
 }
 
 async function makeTools(
@@ -139,6 +154,7 @@ async function makeTools(
   const { caller } = parts.builder
   const { keyId } = caller
   const images = new Map<string, BaseFiles>()
+  const logins = registryLogins(build.recipe, build.request.registryAuth)
   const contexts = new Map<string, BuildContext>()
   const openUpload = async (id: string) => {
     const known = contexts.get(id) ?? (await openContext(uploads, id, caller))
@@ -158,8 +174,7 @@ async function makeTools(
     openBase: async (base: Exclude<Base, { type: 'stage' }>) => {
       if (base.type === 'template') return build.openTemplate(base.template)
       const known =
-        images.get(base.image) ??
-        (await openImage(services, parts, { image: base.image, request: build.request }))
+        images.get(base.image) ?? (await openImage(services, parts, { image: base.image, logins }))
       images.set(base.image, known)
       return known
     },
@@ -185,7 +200,7 @@ async function openContext(uploads: Uploads, id: string, caller: Caller): Promis
 async function openImage(
   { importImage, recordSnapshot, dropSnapshot, cache, uploads, registries }: RecipeServices,
   { builder, log, signal }: StepParts,
-  { image, request }: { image: string; request: RecipeRequest },
+  { image, logins }: { image: string; logins: readonly ImageCredentials[] },
 ): Promise<BaseFiles> {
   const { caller, limits } = builder
   const upload = UPLOAD.exec(image)?.groups?.['id']
@@ -195,7 +210,7 @@ async function openImage(
   const began = performance.now()
   const imported = importImage({
     image: name,
-    credentials: request.registryAuth,
+    credentials: logins,
     registriesConf: registries.registriesConf,
     network: await registries.networkFor(caller),
     sandboxId: newSandboxId(),

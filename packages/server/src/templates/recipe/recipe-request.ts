@@ -1,13 +1,14 @@
-import type { TemplateReady, TemplateStep } from '@dormouse/contracts/http'
-import { type ImageCredentials, parseImageSource } from '@dormouse/engine'
+import type { RegistryAuth, TemplateReady, TemplateStep } from '@dormouse/contracts/http'
+import { parseImageSource } from '@dormouse/engine'
 import { asWord } from './dockerfile-text.ts'
 import { parseDockerfile } from './parse-dockerfile.ts'
 import { type Base, type Instruction, type Recipe, shortened, UPLOAD } from './recipe.ts'
+import { registryLogins } from './registry-logins.ts'
 
 /** A build from an image, a Dockerfile or steps, as a caller asked for it. */
 export interface RecipeRequest {
   readonly image?: string | undefined
-  readonly registryAuth?: ImageCredentials | undefined
+  readonly registryAuth?: RegistryAuth | undefined
   readonly dockerfile?: string | undefined
   readonly context?: string | undefined
   readonly buildArgs?: Readonly<Record<string, string>> | undefined
@@ -15,6 +16,8 @@ export interface RecipeRequest {
   readonly steps?: readonly TemplateStep[] | undefined
   readonly start?: string | undefined
   readonly ready?: TemplateReady | undefined
+  /** Whether the command of an image with a health check is started without `start` and `ready`. Default: true. */
+  readonly startsServices?: boolean | undefined
 }
 
 export interface Installed {
@@ -25,13 +28,14 @@ export interface Installed {
 
 /**
  * Makes the recipe of a request; `base` is the template to build on when it names neither image nor Dockerfile. Throws
- * `invalid_argument`, also for a name that is none of an image.
+ * `invalid_argument`, also for a name that is none of an image and a login that may be for several registries.
  */
 export function readRecipe(request: RecipeRequest, base: string | undefined, installed: Installed): Recipe {
   const recipe = readStages(request, base, installed)
   for (const { base } of recipe.stages)
     if (base.type === 'image' && base.image !== 'scratch' && !UPLOAD.test(base.image))
       parseImageSource(base.image)
+  registryLogins(recipe, request.registryAuth)
   return recipe
 }
 

@@ -70,7 +70,11 @@ export interface RunSettings {
   readonly entrypoint: readonly string[]
   readonly cmd: readonly string[]
   readonly healthcheck?: readonly string[] | undefined
+  /** What commands that are text run in. */
+  readonly shell?: readonly string[] | undefined
 }
+
+export const DEFAULT_SHELL = ['/bin/sh', '-c']
 
 export const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 

@@ -4,7 +4,7 @@ import { DormouseError, type SnapshotId } from '@dormouse/contracts'
 import { runProcess, type StepOrigin, type StepParts, stepInSandbox } from '../run-step.ts'
 import { expandWord } from './dockerfile-text.ts'
 import type { Base, CacheMount, Command, Copy, Instruction, Recipe, RunSettings, Stage } from './recipe.ts'
-import { DEFAULT_PATH, PLAIN_SETTINGS } from './recipe.ts'
+import { DEFAULT_PATH, DEFAULT_SHELL, PLAIN_SETTINGS } from './recipe.ts'
 
 /** What a stage starts from. */
 export interface BaseFiles {
@@ -120,8 +120,9 @@ class StageRun {
   #key: string
   #settings: RunSettings
   readonly #args: Record<string, string>
-  #shell: readonly string[] = ['/bin/sh', '-c']
   #isFresh = false
+  /** Whether this stage has a CMD, rather than what it starts from. */
+  #hasCommand = false
   /** Directories of WORKDIR. The next step that runs makes them. */
   #directories: string[] = []
 
@@ -162,13 +163,16 @@ class StageRun {
       case 'user':
         return this.#set({ user: this.#expand(instruction.user) })
       case 'entrypoint':
-        // As docker: a new entrypoint makes the command of the base meaningless.
-        return this.#set({ entrypoint: this.#argsOf(instruction.command), cmd: [] })
+        return this.#set({
+          entrypoint: this.#argsOf(instruction.command),
+          // As docker: a new entrypoint makes the command of the base meaningless.
+          ...(!this.#hasCommand && { cmd: [] }),
+        })
       case 'cmd':
+        this.#hasCommand = true
         return this.#set({ cmd: this.#argsOf(instruction.command) })
       case 'shell':
-        this.#shell = instruction.args
-        return
+        return this.#set({ shell: instruction.args })
       case 'fresh':
         this.#isFresh = true
         return
@@ -182,22 +186,27 @@ class StageRun {
   }
 
   #expand(word: string): string {
-    return expandWord(word, { ...this.#args, ...this.#settings.env })
+    return expandWord(word, this.#variables)
+  }
+
+  /** As docker: there is always a PATH, and what ENV sets comes before ARG. */
+  get #variables(): Readonly<Record<string, string>> {
+    return { PATH: DEFAULT_PATH, ...this.#args, ...this.#settings.env }
   }
 
   #argsOf(command: Command): readonly string[] {
-    return 'args' in command ? command.args : [...this.#shell, command.script]
+    return 'args' in command ? command.args : [...(this.#settings.shell ?? DEFAULT_SHELL), command.script]
   }
 
   async #runCommand({ shown, command, ...given }: Instruction & { type: 'run' }): Promise<void> {
-    const { env, cwd, user } = this.#settings
+    const { cwd, user } = this.#settings
     const caches = given.caches.map((cache) => ({
       ...cache,
       id: this.#expand(cache.id),
       target: posix.resolve(cwd, this.#expand(cache.target)),
     }))
     const args = this.#argsOf(command)
-    const variables = { PATH: DEFAULT_PATH, ...this.#args, ...env }
+    const variables = this.#variables
     const volumes = await Promise.all(
       caches.map(async ({ id, target }) => ({
         volume: await this.#stage.tools.volumeFor(id),

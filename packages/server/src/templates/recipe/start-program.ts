@@ -4,7 +4,7 @@ import { DormouseError, type ProcessEvent } from '@dormouse/contracts'
 import type { TemplateReady } from '@dormouse/contracts/http'
 import type { Burrow } from '@dormouse/engine'
 import type { StepParts } from '../run-step.ts'
-import { DEFAULT_PATH, type RunSettings } from './recipe.ts'
+import { DEFAULT_PATH, DEFAULT_SHELL, type RunSettings } from './recipe.ts'
 
 const READY_TIMEOUT_MS = 60_000
 const PAUSE_MS = 250
@@ -153,9 +153,12 @@ async function listens({ ports }: Burrow['guest'], wanted: number): Promise<bool
 }
 
 /** The health check of the image: `['CMD', …]`, `['CMD-SHELL', script]`, or the arguments themselves. */
-function healthOf({ healthcheck }: RunSettings): { command: string | readonly string[] } | undefined {
+export function healthOf({
+  healthcheck,
+  shell = DEFAULT_SHELL,
+}: RunSettings): { command: string | readonly string[] } | undefined {
   const [first, ...rest] = healthcheck ?? []
   if (first === undefined || first === 'NONE') return undefined
-  if (first === 'CMD-SHELL') return { command: rest.join(' ') }
+  if (first === 'CMD-SHELL') return { command: [...shell, rest.join(' ')] }
   return { command: first === 'CMD' ? rest : [first, ...rest] }
 }
