@@ -85,7 +85,16 @@ const MCP = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
 
 /** Stands for an id that only the server knows. */
 const NEWEST_JOB = 'the newest job'
-const SERVE = ['--template', 'python', '--name', 'web', '--port', '8000', '--start', 'python3 -m http.server $PORT']
+const SERVE = [
+  '--template',
+  'python',
+  '--name',
+  'web',
+  '--port',
+  '8000',
+  '--start',
+  'python3 -m http.server $PORT',
+]
 
 /** One use of each command, in an order in which each finds what it needs. */
 const USES: readonly (readonly [string, readonly string[], Typed?])[] = [

@@ -138,7 +138,9 @@ export class SharedBases implements Disposable {
     for (const { entry } of cluster.directory.all())
       if (entry.host === cluster.hostId && entry.replica !== undefined)
         for (const base of bases.neededBy(entry.replica.needs)) this.#note(base)
-    const ofKept = new Set([...(cluster.upkeep.snapshotNeeds?.() ?? [])].flatMap((needs) => bases.neededBy(needs)))
+    const ofKept = new Set(
+      [...(cluster.upkeep.snapshotNeeds?.() ?? [])].flatMap((needs) => bases.neededBy(needs)),
+    )
     for (const base of ofKept) if (await bases.isHere(base)) this.#note(base)
     for (const base of this.#noted.keys()) {
       const record = this.#records?.find(base)

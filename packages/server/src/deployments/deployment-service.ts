@@ -358,7 +358,8 @@ export class DeploymentService implements Deployments, AsyncDisposable {
 }
 
 function planOf(request: DeployServiceRequest): VersionRow['plan'] {
-  const { port, template, env, secrets, volumes, limits, network, ready, cwd, user, start, isolation } = request
+  const { port, template, env, secrets, volumes, limits, network, ready, cwd, user, start, isolation } =
+    request
   return {
     ...{ port, template, env, secrets, volumes, limits, start },
     ...(network && { network }),
