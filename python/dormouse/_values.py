@@ -291,7 +291,6 @@ class Template:
     image: Optional[str] = None
     # The default for its sandboxes, if it has one: process or microvm.
     isolation: Optional[str] = None
-    # The step that failed.
     failed_step: Optional[str] = None
     # What the build does now.
     progress: Optional[str] = None

@@ -273,12 +273,8 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     const parent = this.#hold(resumed)
     onParent?.({ burrow: parent, snapshot, connections })
     const hold = (child: MicrovmBurrow) => void this.#hold(child)
-    return {
-      snapshot,
-      connections,
-      parent,
-      children: await makeChildren(this.#host, manifest, options, hold),
-    }
+    const children = await makeChildren(this.#host, manifest, options, hold)
+    return { snapshot, connections, parent, children }
   }
 
   async rollback(burrow: Burrow, snapshotId: SnapshotId): Promise<Burrow> {
