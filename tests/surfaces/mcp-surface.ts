@@ -29,7 +29,7 @@ export async function mcpSurface(server: ServerProcess): Promise<Surface> {
     // A run without a language is in that of its context.
     const { sandbox } = given
     await call('contexts', { action: 'create', name: 'r', language, sandbox }).catch((error: unknown) => {
-      if (!(error instanceof Refused) || error.code !== 'name_taken') throw error
+      if (!(error instanceof Refused) || error.code !== 'already_exists') throw error
     })
     return call('run_python', { ...given, context: 'r' }, see)
   }
