@@ -11,7 +11,7 @@ import { BOOT_TIMEOUT_MS, type MicrovmFactory, microvmFactory, microvmMissing } 
 const missing = await microvmMissing()
 const LIBRARIES = '/opt/nested'
 /** Namespaces of all kinds, with files of the sandbox, and a /proc and a /dev of their own. */
-const CONTAINER = `LD_LIBRARY_PATH=${LIBRARIES} ${LIBRARIES}/bwrap --unshare-all --hostname inside --ro-bind / / --bind /root /root --proc /proc --dev /dev --`
+const CONTAINER = `LD_LIBRARY_PATH=${LIBRARIES} ${LIBRARIES}/bwrap --unshare-all --unsetenv LD_LIBRARY_PATH --hostname inside --ro-bind / / --bind /root /root --proc /proc --dev /dev --`
 
 // Skip: QEMU and the kernel of guests are installed only when asked for.
 describe.skipIf(missing !== undefined)(`containers in a machine${missing ? `: ${missing}` : ''}`, () => {
