@@ -265,5 +265,7 @@ test('the server is killed: connections of a sandbox that slept have ended', asy
   await world.server.kill()
   await world.server.begin()
   for (const each of [id, frozen]) expect(await world.inside(each, RESETS)).toEqual(BOTH_RESET)
-  expect(await endsSince(before, 4)).toEqual(['ECONNRESET', 'ECONNRESET', 'ECONNRESET', 'ECONNRESET'])
+  // Those of sandboxes that were awake end in order, as the kernel ends them.
+  const resets = async () => (await endsSince(before, 4)).filter((end) => end === 'ECONNRESET')
+  await expect.poll(resets).toHaveLength(4)
 })
