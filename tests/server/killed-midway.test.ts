@@ -237,6 +237,33 @@ describe('kill -9 of the server', () => {
     },
   )
 
+  test('in the middle of a fork: the parent and the child that runs keep all they have, the others are removed', async () => {
+    await create('one')
+    await set('one', 'late')
+    await server.kill()
+    await server.begin([{ method: 'fork', when: 'amid', does: 'hang' }])
+    const forking = server.call('/v1/sandboxes/one/fork', { json: { count: 3 } }).catch(() => 'cut off')
+    const parent = (await look('one')).id
+    const children = async () =>
+      (await server.ok('/v1/sandboxes')).items.filter(
+        (item: { forkedFrom?: string }) => item.forkedFrom === parent,
+      )
+    const running = async () =>
+      (await children()).filter(({ state }: { state: string }) => state === 'running')
+    await expect.poll(running, { timeout: 30_000 }).toHaveLength(1)
+    expect(await children()).toHaveLength(3)
+    const [{ id }] = await running()
+    await set(id, 'child')
+    await set('one', 'later')
+    await server.kill()
+    expect(await forking).toBe('cut off')
+    await server.begin()
+    expect(await children()).toMatchObject([{ id, state: 'running' }])
+    expect([await get('one'), await get(id)]).toEqual(['later later', 'child child'])
+    await store(id)
+    expect(await get(id)).toBe('child child')
+  })
+
   test('in the middle of a wake: it sleeps as before, and wakes when it is needed', async () => {
     await create('one')
     await set('one', 'late')

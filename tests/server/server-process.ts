@@ -35,10 +35,13 @@ export interface Elsewhere {
   readonly prepare?: (dataDir: string) => Promise<void>
 }
 
-/** What the engine of a server does at a moment: it does not come back from a call, or fails in it. */
+/**
+ * What the engine of a server does at a moment: it does not come back from a call, or fails in it. `amid`, for `fork`:
+ * when only its first child is restored.
+ */
 export interface Fault {
   readonly method: keyof Engine
-  readonly when: 'before' | 'after'
+  readonly when: 'before' | 'after' | 'amid'
   readonly does: 'hang' | 'fail'
 }
 

@@ -8,7 +8,9 @@ import {
   onAbort,
   ReadWriteLock,
   retryUntilDone,
+  settleAll,
   settledWithin,
+  untilOneFails,
   withTimeout,
 } from './index.ts'
 
@@ -53,6 +55,26 @@ describe('time-outs', () => {
     expect(await settledWithin(never, 1)).toBe(false)
     expect(await settledWithin(Promise.reject(new Error('failed')), 1_000)).toBe(true)
   })
+})
+
+test('untilOneFails starts no job after one has failed, and gives all the same reason', async () => {
+  const started: number[] = []
+  const failure = new Error('failed')
+  const job = untilOneFails(async (number: number) => {
+    started.push(number)
+    if (number === 2) throw failure
+  })
+  const results = await settleAll(
+    [1, 2, 3, 4].map((number) => () => job(number)),
+    1,
+  )
+  expect(started).toEqual([1, 2])
+  expect(results.map((result) => result.status === 'rejected' && result.reason)).toEqual([
+    false,
+    failure,
+    failure,
+    failure,
+  ])
 })
 
 describe('Limiter', () => {

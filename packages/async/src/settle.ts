@@ -17,6 +17,20 @@ export async function settleAll<Value>(
   return jobs.flatMap((_, index) => results.get(index) ?? [])
 }
 
+/** Jobs that begin after one has failed do nothing, and reject for the same reason. */
+export function untilOneFails<Job extends readonly unknown[], Value>(
+  job: (...args: Job) => Promise<Value>,
+): (...args: Job) => Promise<Value> {
+  const failing = new AbortController()
+  return async (...args) => {
+    failing.signal.throwIfAborted()
+    return job(...args).catch((error: unknown) => {
+      failing.abort(error)
+      throw error
+    })
+  }
+}
+
 export function fulfilled<Value>(result: PromiseSettledResult<Value>): Value[] {
   return result.status === 'fulfilled' ? [result.value] : []
 }

@@ -246,18 +246,20 @@ export class LinuxEngine extends VolumeEngine implements Engine {
     return this.whileMounting(options.volumes ?? [], restore, options.signal).catch(throwExplained)
   }
 
-  async fork(burrow: Burrow, { onParent, ...options }: ForkOptions): Promise<ForkedBurrow> {
+  async fork(burrow: Burrow, { onParent, onChild, ...options }: ForkOptions): Promise<ForkedBurrow> {
     const own = this.#own(burrow)
-    return this.whileMounting(own.record.volumes, async () => {
-      const forked = await forkBurrow(this.#snapshots, own, {
-        ...options,
-        onParent: ({ burrow: next, snapshot }) => {
-          this.#hold(next as LinuxBurrow)
-          onParent?.({ burrow: next, snapshot })
-        },
-      })
-      return { ...forked, children: forked.children.map((child) => this.#hold(child)) }
-    })
+    const held: ForkOptions = {
+      ...options,
+      onParent: (parent) => {
+        this.#hold(parent.burrow as LinuxBurrow)
+        onParent?.(parent)
+      },
+      onChild: (child) => {
+        this.#hold(child as LinuxBurrow)
+        onChild?.(child)
+      },
+    }
+    return this.whileMounting(own.record.volumes, () => forkBurrow(this.#snapshots, own, held))
   }
 
   async rollback(burrow: Burrow, snapshotId: SnapshotId): Promise<Burrow> {

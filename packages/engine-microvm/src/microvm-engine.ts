@@ -269,9 +269,14 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     if ('resumeError' in resumed)
       return { snapshot, connections, children: [], resumeError: resumed.resumeError }
     const parent = this.#hold(resumed)
-    onParent?.({ burrow: parent, snapshot })
-    const children = await makeChildren(this.#host, manifest, options)
-    return { snapshot, connections, parent, children: children.map((child) => this.#hold(child)) }
+    onParent?.({ burrow: parent, snapshot, connections })
+    const hold = (child: MicrovmBurrow) => void this.#hold(child)
+    return {
+      snapshot,
+      connections,
+      parent,
+      children: await makeChildren(this.#host, manifest, options, hold),
+    }
   }
 
   async rollback(burrow: Burrow, snapshotId: SnapshotId): Promise<Burrow> {

@@ -13,6 +13,7 @@ import type { EngineFiles, Preparation } from './engine-files.ts'
 import type { ImportedImage, ImportImage, ProgramSettings } from './engine-images.ts'
 import type { EngineFailureKind } from './engine-log.ts'
 import type { EngineVolumes } from './engine-volumes.ts'
+import type { ForkedBurrow, ForkOptions } from './fork-options.ts'
 import type { Gate, GateKeeper, OpenEnd, ParkedConnections } from './gate.ts'
 import type { Guest, SnapshotFiles } from './guest.ts'
 import type { Measurement, StopAt, StorageReport } from './measurement.ts'
@@ -172,9 +173,10 @@ export interface Engine extends EngineVolumes, EngineFiles, AsyncDisposable {
   restore(snapshotId: SnapshotId, options: RestoreOptions): Promise<Burrow>
   /**
    * Takes one snapshot and continues from it in the parent and in a child for each id. Children and parent differ only
-   * in identity and, unless `reseed` is false, in random numbers. Does not wait for the disk. On an error no child is
-   * left and the parent continues, here or in the burrow that `onParent` got. A parent that is saved but cannot
-   * continue is not an error but `ForkedBurrow.resumeError`.
+   * in identity and, unless `reseed` is false, in random numbers. Each can be used as soon as `onParent` or `onChild`
+   * has it, while others are still restored. Does not wait for the disk. On an error no child is left, not even one
+   * that `onChild` got, and the parent continues, here or in the burrow that `onParent` got. A parent that is saved but
+   * cannot continue is not an error but `ForkedBurrow.resumeError`.
    */
   fork(burrow: Burrow, options: ForkOptions): Promise<ForkedBurrow>
   /**
@@ -249,22 +251,6 @@ export interface SavedBurrow {
    */
   readonly resumeError?: unknown
   /** The connections that a restore of this snapshot, for the same sandbox, can continue; see `GateKeeper`. */
-  readonly connections?: ParkedConnections
-}
-
-export interface ForkedBurrow {
-  /** Complete, but perhaps not on disk yet: see `Engine.syncSnapshot`. */
-  readonly snapshot: Snapshot
-  /** The burrow in which the parent continues. Absent when `resumeError` says why it does not. */
-  readonly parent?: Burrow
-  /** In the order of `sandboxIds`. Empty when the parent does not continue. */
-  readonly children: readonly Burrow[]
-  /**
-   * Saved but not resumed: why the parent did not continue. All of it is in the snapshot, and the saved burrow has
-   * ended.
-   */
-  readonly resumeError?: unknown
-  /** As in `SavedBurrow`. The parent continues them. */
   readonly connections?: ParkedConnections
 }
 
@@ -365,16 +351,6 @@ export interface RestoreOptions {
   readonly passTime?: boolean
   /** What saving this snapshot returned. Each connection may continue in one burrow only. */
   readonly connections?: ParkedConnections | undefined
-  readonly signal?: AbortSignal
-}
-
-export interface ForkOptions {
-  readonly sandboxIds: readonly SandboxId[]
-  /** Called as soon as the parent continues, before the children exist. The parent continues even when they fail. */
-  readonly onParent?: (parent: { readonly burrow: Burrow; readonly snapshot: Snapshot }) => void
-  /** Limits the restore of the parent and of every child. */
-  readonly limitRestore?: LimitRestore
-  readonly reseed?: boolean
   readonly signal?: AbortSignal
 }
 

@@ -6,8 +6,6 @@ export type {
   CheckPartOptions,
   CreateBurrow,
   Engine,
-  ForkedBurrow,
-  ForkOptions,
   LimitRestore,
   LostBurrow,
   PartCheck,
@@ -30,6 +28,7 @@ export type {
 } from './engine-images.ts'
 export type { EngineFailureKind, Log } from './engine-log.ts'
 export type { EngineVolumes, SizeLimit, VolumeFiles, VolumeLimits } from './engine-volumes.ts'
+export type { ForkedBurrow, ForkedParent, ForkOptions } from './fork-options.ts'
 export type { Gate, GateKeeper, OpenEnd, ParkedConnections, ParkedEnd } from './gate.ts'
 export type {
   BackgroundProcess,

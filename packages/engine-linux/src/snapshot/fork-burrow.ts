@@ -1,4 +1,4 @@
-import { fulfilled, settleAll } from '@dormouse/async'
+import { fulfilled, settleAll, untilOneFails } from '@dormouse/async'
 import { DormouseError, type SandboxId } from '@dormouse/contracts'
 import type { ForkedBurrow, ForkOptions, ParkedConnections, RestoreOptions, Snapshot } from '@dormouse/engine'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
@@ -47,7 +47,7 @@ export async function forkBurrow(
   return { snapshot, connections, ...(await restored) }
 }
 
-/** Restores the parent and the children, some at a time. Destroys the children when one restore fails. */
+/** Restores the parent and the children, some at a time. When one fails, destroys the children and restores no more. */
 async function restoreAll(
   engine: SnapshotEngine,
   {
@@ -57,27 +57,50 @@ async function restoreAll(
     options,
   }: { snapshot: Snapshot; connections: ParkedConnections; parentId: SandboxId; options: ForkOptions },
 ): Promise<Omit<ForkedLinuxBurrow, 'snapshot' | 'connections'>> {
-  const { sandboxIds, onParent, limitRestore = withoutLimit, signal, reseed = true } = options
+  const { sandboxIds, onParent, onChild, limitRestore = withoutLimit, signal, reseed = true } = options
   const restore = (sandboxId: SandboxId, more: Pick<RestoreOptions, 'signal' | 'connections'>) =>
     limitRestore(sandboxId, () =>
       restoreSnapshot(engine, snapshot.id, { sandboxId, reason: 'fork', reseed, ...more }),
     )
   const restoreParent = async () => {
-    const parent = await restore(parentId, { connections })
-    try {
-      onParent?.({ burrow: parent, snapshot })
-    } catch (error) {
-      await engine.destroyBurrow(parent)
-      throw error
-    }
-    return parent
+    const burrow = await restore(parentId, { connections })
+    return announce(engine, burrow, () => onParent?.({ burrow, snapshot, connections }))
   }
-  const restoreChildren = sandboxIds.map((sandboxId) => () => restore(sandboxId, signal ? { signal } : {}))
-  const [parent, ...children] = await settleAll([restoreParent, ...restoreChildren], RESTORES_AT_ONCE)
+  let restoringParent: Promise<LinuxBurrow> | undefined
+  const continueParent = () => (restoringParent ??= restoreParent())
+  const restoreChild = async (sandboxId: SandboxId) => {
+    const child = await restore(sandboxId, signal ? { signal } : {})
+    return announce(engine, child, async () => {
+      await continueParent()
+      onChild?.(child)
+    })
+  }
+  // The parent comes first, so that a child that fails does not stop it.
+  const run = untilOneFails((job: () => Promise<LinuxBurrow>) => job())
+  const restores = [continueParent, ...sandboxIds.map((sandboxId) => () => restoreChild(sandboxId))]
+  const [parent, ...children] = await settleAll(
+    restores.map((job) => () => run(job)),
+    RESTORES_AT_ONCE,
+  )
   const failed = children.find((result) => result.status === 'rejected')
   if (parent?.status === 'fulfilled' && failed === undefined)
     return { parent: parent.value, children: children.flatMap(fulfilled) }
   await Promise.all(children.flatMap(fulfilled).map((child) => engine.destroyBurrow(child)))
   if (parent?.status === 'rejected') return { children: [], resumeError: parent.reason }
   throw failed?.reason
+}
+
+/** Destroys the burrow when the call fails. */
+async function announce(
+  engine: SnapshotEngine,
+  burrow: LinuxBurrow,
+  call: () => void | Promise<void>,
+): Promise<LinuxBurrow> {
+  try {
+    await call()
+    return burrow
+  } catch (error) {
+    await engine.destroyBurrow(burrow)
+    throw error
+  }
 }

@@ -1,5 +1,5 @@
 import { rm } from 'node:fs/promises'
-import { DormouseError, newSnapshotId } from '@dormouse/contracts'
+import { DormouseError, newSnapshotId, type SandboxId } from '@dormouse/contracts'
 import type { ForkOptions, ParkedConnections, SnapshotOptions } from '@dormouse/engine'
 import { explainFullDisk, sendUnacknowledgedAgain } from '@dormouse/engine-linux/for-engines'
 import type { MicrovmBurrow } from '../burrow/microvm-burrow.ts'
@@ -96,20 +96,28 @@ function mountAgain(volumes: Manifest['volumes']) {
 export async function makeChildren(
   host: MicrovmHost,
   manifest: Manifest,
-  { sandboxIds, limitRestore = (_id, restore) => restore(), reseed = true, signal }: ForkOptions,
+  { sandboxIds, limitRestore = (_id, restore) => restore(), reseed = true, signal, onChild }: ForkOptions,
+  hold: (child: MicrovmBurrow) => void,
 ): Promise<MicrovmBurrow[]> {
   const { id, base, limits, volumes } = manifest
-  const outcomes = await Promise.allSettled(
-    sandboxIds.map((sandboxId) =>
-      limitRestore(sandboxId, () =>
-        makeBurrow(host, {
-          ...{ base, source: host.layout.snapshot(id), isBoot: false, parent: id, limits, signal },
-          introduction: { sandboxId, reason: 'fork', reseed },
-          ...mountAgain(volumes),
-        }),
-      ),
-    ),
-  )
+  const make = async (sandboxId: SandboxId) => {
+    const child = await limitRestore(sandboxId, () =>
+      makeBurrow(host, {
+        ...{ base, source: host.layout.snapshot(id), isBoot: false, parent: id, limits, signal },
+        introduction: { sandboxId, reason: 'fork', reseed },
+        ...mountAgain(volumes),
+      }),
+    )
+    try {
+      hold(child)
+      onChild?.(child)
+      return child
+    } catch (error) {
+      await child.destroy()
+      throw error
+    }
+  }
+  const outcomes = await Promise.allSettled(sandboxIds.map(make))
   const failure = outcomes.find(({ status }) => status === 'rejected')
   const made = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
   if (failure === undefined) return made

@@ -1,5 +1,6 @@
 import assert from 'node:assert'
-import type { Burrow, Engine, ForkedBurrow, ForkOptions } from '../engine.ts'
+import type { Burrow, Engine } from '../engine.ts'
+import type { ForkedBurrow, ForkOptions } from '../fork-options.ts'
 
 /** Forks, and fails when the parent does not continue. */
 export async function forkBurrow(

@@ -40,6 +40,57 @@ export function describeFork(factory: EngineFactory): void {
       await expect(parent.guest.files.stat('/root/mine')).rejects.toMatchObject({ code: 'not_found' })
     })
 
+    test('the parent and each child run as soon as they are restored, while a sibling waits for its turn', async () => {
+      const burrow = await shared.create()
+      await burrow.guest.runs.run({ code: 'x = 7' })
+      const sandboxIds = [newSandboxId(), newSandboxId(), newSandboxId()]
+      const gate = new Gate()
+      const running = new Arrivals(3)
+      const forking = shared.engine.fork(burrow, {
+        sandboxIds,
+        limitRestore: async (id, restore) => {
+          if (id === sandboxIds[1]) await gate.opened
+          return restore()
+        },
+        onParent: (parent) => running.add(shared.hold(parent.burrow)),
+        onChild: (child) => running.add(shared.hold(child)),
+      })
+      const [parent, ...children] = await running.all
+      expect(parent!.sandboxId).toBe(burrow.sandboxId)
+      expect(children.map(({ sandboxId }) => sandboxId).sort()).toEqual([sandboxIds[0], sandboxIds[2]].sort())
+      for (const each of [parent!, ...children]) expect(await print(each, 'x += 1; print(x)')).toBe('8')
+      gate.open()
+      const forked = await forking
+      expect(forked.children.map(({ sandboxId }) => sandboxId)).toEqual(sandboxIds)
+      expect(await print(forked.children[1]!, 'print(x)')).toBe('7')
+    })
+
+    test('a child that cannot be restored leaves none, also none that has run code; the parent continues', async () => {
+      const burrow = await shared.create()
+      await burrow.guest.runs.run({ code: 'x = 7' })
+      const sandboxIds = [newSandboxId(), newSandboxId(), newSandboxId()]
+      const gate = new Gate()
+      const running = new Arrivals(2)
+      const refusal = new Error('no room')
+      const forking = shared.engine.fork(burrow, {
+        sandboxIds,
+        limitRestore: async (id, restore) => {
+          if (id === burrow.sandboxId || id === sandboxIds[0]) return restore()
+          await gate.opened
+          if (id === sandboxIds[1]) throw refusal
+          return restore()
+        },
+        onParent: (parent) => running.add(shared.hold(parent.burrow)),
+        onChild: (child) => running.add(shared.hold(child)),
+      })
+      const [parent, child] = await running.all
+      expect(await print(child!, 'x += 1; print(x)')).toBe('8')
+      gate.open()
+      await expect(forking).rejects.toBe(refusal)
+      expect(await child!.ended).toEqual({ reason: 'destroyed' })
+      expect(await print(parent!, 'print(x)')).toBe('7')
+    })
+
     test('hostname and sandbox id inside are those of the child', async () => {
       const { parent, children } = await fork(await shared.create(), 1)
       for (const each of [parent, children[0]!]) {
@@ -115,4 +166,30 @@ export function describeFork(factory: EngineFactory): void {
       expect(await next!.ended).toEqual({ reason: 'destroyed' })
     })
   })
+}
+
+/** Something waits here until the test opens it. */
+class Gate {
+  open = () => {}
+  readonly opened = new Promise<void>((resolve) => {
+    this.open = resolve
+  })
+}
+
+/** Resolves with the first burrows, in the order in which they came. */
+class Arrivals {
+  readonly all: Promise<readonly Burrow[]>
+  readonly add: (burrow: Burrow) => void
+
+  constructor(count: number) {
+    const burrows: Burrow[] = []
+    let resolve: (all: readonly Burrow[]) => void
+    this.all = new Promise((arrived) => {
+      resolve = arrived
+    })
+    this.add = (burrow) => {
+      burrows.push(burrow)
+      if (burrows.length === count) resolve([...burrows])
+    }
+  }
 }

@@ -197,14 +197,19 @@ export class NetworkService implements Disposable {
     return this.#parked?.describe(id)
   }
 
-  /** A snapshot was taken for copies. The sandbox itself may continue already. */
+  /** A snapshot was taken for copies. The sandbox itself continues. Call before it is saved again. */
   copied(id: SandboxId, snapshotId: SnapshotId, connections: SavedConnections | undefined): void {
     this.#parked?.remember(id, snapshotId, connections ?? [])
   }
 
-  /** A copy of a snapshot of `parent` began: the connections in it are its parent's. */
-  forked(id: SandboxId, parent: SandboxId, snapshotId: SnapshotId): void {
-    this.#lost.add(id, 'fork', this.#lost.inSnapshot(parent, snapshotId))
+  /** The connections in a snapshot, which copies of it lose: they are its sandbox's. */
+  lostByCopies(id: SandboxId, snapshotId: SnapshotId): readonly string[] {
+    return this.#lost.inSnapshot(id, snapshotId)
+  }
+
+  /** A copy began, and has lost these connections. */
+  forked(id: SandboxId, lost: readonly string[]): void {
+    this.#lost.add(id, 'fork', lost)
   }
 
   /** Connections that the sandbox has lost since it last left a burrow, in a sentence. */

@@ -55,6 +55,7 @@ export interface SandboxDependencies {
     | 'copied'
     | 'forked'
     | 'lossOf'
+    | 'lostByCopies'
     | 'thawed'
     | 'parkedOf'
     | 'change'

@@ -102,7 +102,8 @@ const forkRoute: Routes = (app, { sandboxes }) => {
       schema: {
         operationId: 'fork',
         summary: 'Fork a sandbox',
-        description: 'The children share the memory and the files of the parent until they write to them.',
+        description:
+          'The children share the memory and the files of the parent until they write to them. The parent answers as soon as it is saved. Each child answers as soon as it is restored: until the call returns, listings and events show it as `creating`, then `running`. If one child cannot be restored, all are deleted.',
         tags,
         params: sandboxParams,
         body: forkSchema.prefault({}),

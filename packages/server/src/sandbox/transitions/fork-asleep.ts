@@ -1,5 +1,6 @@
 import { Sandbox } from '../sandbox.ts'
-import { childOf, type Fork } from './fork.ts'
+import type { Fork } from './fork.ts'
+import { childOf } from './forked-child.ts'
 import { takeHead } from './snapshot.ts'
 
 /**
