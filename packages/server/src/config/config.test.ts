@@ -50,6 +50,7 @@ describe('loadConfig', () => {
     })
     expect(load()).toMatchObject({ host: '127.0.0.1', port: 7070, idleTimeoutMs: 15_000, restoresAtOnce: 8 })
     expect(load()).toMatchObject({ minFreeMemoryBytes: 858_993_459, minFreeDiskBytes: 10 * GIB })
+    expect(load()).toMatchObject({ frozenMemoryBytes: 4 * GIB })
   })
 
   it.each([
