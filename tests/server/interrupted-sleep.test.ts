@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sandbox } from '@dormouse/server'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { runIn, type TestCore, type TestHost, testHost, wanted } from './test-core.ts'
 
 let host: TestHost
@@ -13,6 +13,9 @@ beforeAll(async () => {
   const created = await core.sandboxes.create(wanted({ idleTimeoutMs: 0 }), core.caller)
   sandbox = created.sandbox
   await run('import os, zlib; data = os.urandom(80_000_000); checksum = zlib.crc32(data); n = 0')
+})
+afterEach(() => {
+  vi.restoreAllMocks()
 })
 afterAll(async () => {
   await core?.[Symbol.asyncDispose]()
@@ -54,6 +57,60 @@ test('a sleep that no call interrupts reaches its tier, and one that was asked f
   await asked
   expect(count('slept')).toBeGreaterThan(1)
   expect(await run('print(zlib.crc32(data) == checksum, zlib.crc32(more) == more_sum)')).toBe('True True\n')
+})
+
+/** Calls `call` each time when the engine begins to save the sandbox, which is stopped and locked then. */
+function atEachSave(call: () => void) {
+  const { engine } = core.sandboxes.deps
+  const real = engine.snapshot.bind(engine)
+  return vi.spyOn(engine, 'snapshot').mockImplementation((burrow, options) => {
+    call()
+    return real(burrow, options)
+  })
+}
+
+test('a call that comes while a standby that was asked for saves is answered before it; then the sandbox sleeps', async () => {
+  await run('more = os.urandom(60_000_000); more_sum = zlib.crc32(more)')
+  const before = count('slept')
+  const order: string[] = []
+  let answer: Promise<string> | undefined
+  const saves = atEachSave(() => {
+    if (saves.mock.calls.length === 1)
+      answer = run('print(zlib.crc32(more) == more_sum)').finally(() => order.push('call'))
+  })
+  const view = await sandbox.standby({ tier: 'frozen', cause: 'asked' }).finally(() => order.push('standby'))
+  expect(await answer).toBe('True\n')
+  expect(order).toEqual(['call', 'standby'])
+  expect(view).toMatchObject({ state: 'standby', tier: 'frozen' })
+  expect(saves).toHaveBeenCalledTimes(2)
+  expect(count('slept')).toBe(before + 1)
+  expect(await run('print(zlib.crc32(data) == checksum)')).toBe('True\n')
+})
+
+test('a client that calls all the time does not keep a sandbox awake that is asked to sleep', async () => {
+  const before = count('slept')
+  const calls: Promise<string>[] = []
+  const saves = atEachSave(() => void calls.push(run('print("called")')))
+  const view = await sandbox.standby({ tier: 'frozen', cause: 'asked' })
+  expect(view).toMatchObject({ state: 'standby', tier: 'frozen' })
+  expect(saves).toHaveBeenCalledTimes(4)
+  expect(await Promise.all(calls)).toEqual(calls.map(() => 'called\n'))
+  expect(count('slept')).toBe(before + 1)
+})
+
+test('a long run that interrupts a standby that was asked for wakes the sandbox again and continues', async () => {
+  const before = count('slept')
+  let result: Promise<string> | undefined
+  atEachSave(() => {
+    result ??= run('import time\nwhile not os.path.exists("/root/go"): time.sleep(0.05)\nprint("went")')
+  })
+  expect(await sandbox.standby({ tier: 'stored', cause: 'asked' })).toMatchObject({ tier: 'stored' })
+  expect(count('slept')).toBe(before + 1)
+  await expect.poll(() => sandbox.row.state).toBe('running')
+  await sandbox.use({ cause: 'file', what: 'a test' }, (guest) =>
+    guest.files.write('/root/go', Buffer.alloc(0)),
+  )
+  expect(await result).toBe('went\n')
 })
 
 test('a server that is killed while it prepares a sleep leaves the sandbox running, with the memory it has moved', async () => {

@@ -2,6 +2,7 @@ import type { WhyAnswer } from '@dormouse/contracts/http'
 import type { BackgroundProcess } from '@dormouse/engine'
 import { Moment } from '../clock/moment.ts'
 import type { ServerClock } from '../clock/server-clock.ts'
+import { CallWatch } from './call-watch.ts'
 import type { WakeCause } from './use-options.ts'
 
 type WorkAnswer = WhyAnswer['work'][number]
@@ -32,7 +33,7 @@ export class ActiveWork {
   /** The end of the last work that a caller asked for. The agent, which may be hostile, cannot change it. */
   #lastCalled: Moment
   #timerWakes = 0
-  readonly #watches = new Set<AbortController>()
+  readonly #watches = new Set<CallWatch>()
 
   constructor(options: ActiveWorkOptions) {
     this.#options = options
@@ -73,26 +74,28 @@ export class ActiveWork {
   begin(kind: Kind, what: string): Disposable {
     const entry = { kind, what, since: this.#options.clock.wallMs() }
     this.#entries.add(entry)
-    if (kind !== 'cpu') this.interruptSleep()
+    const watches = kind === 'cpu' ? [] : [...this.#watches]
+    for (const watch of watches) watch.begin(entry)
     return {
       [Symbol.dispose]: () => {
         if (!this.#entries.delete(entry)) return
+        for (const watch of watches) watch.end(entry)
         if (kind === 'cpu') this.#lastActive = Moment.now(this.#options.clock)
         else this.touch()
       },
     }
   }
 
-  /** A signal that aborts when a caller needs the sandbox. Dispose of the watch when the sandbox sleeps. */
-  watch(): Disposable & { readonly signal: AbortSignal } {
-    const controller = new AbortController()
-    this.#watches.add(controller)
-    return { signal: controller.signal, [Symbol.dispose]: () => this.#watches.delete(controller) }
+  /** Hears of calls that begin from now on, until it is disposed. */
+  watch(): CallWatch {
+    const watch = new CallWatch((disposed) => this.#watches.delete(disposed))
+    this.#watches.add(watch)
+    return watch
   }
 
   /** A caller needs the sandbox awake: one that is falling asleep does not. */
   interruptSleep(): void {
-    for (const watch of this.#watches) watch.abort()
+    for (const watch of this.#watches) watch.interrupt()
   }
 
   /** Work that lasts until it is disposed or `untilMs` has passed. */

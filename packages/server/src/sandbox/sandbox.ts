@@ -32,6 +32,7 @@ import { sandboxMetrics, sandboxView, snapshotView } from './sandbox-view.ts'
 import { changedRow, lastState, type NewBurrow, type StateChange, writeChange } from './state-change.ts'
 import { type PolicyChange, update } from './transitions/change.ts'
 import { continueAfter } from './transitions/continue-after.ts'
+import { fallAsleep } from './transitions/fall-asleep.ts'
 import { finish } from './transitions/finish.ts'
 import type { Fork } from './transitions/fork.ts'
 import { forkPlaced } from './transitions/fork-placed.ts'
@@ -40,7 +41,6 @@ import { promote } from './transitions/promote.ts'
 import { deleteSandbox, deleteSandboxSoon } from './transitions/remove.ts'
 import { rollbackTo } from './transitions/rollback.ts'
 import { takeSnapshot } from './transitions/snapshot.ts'
-import { prepareStandby, standby } from './transitions/standby.ts'
 import { thawNow, wake } from './transitions/wake.ts'
 import { UsageMeter } from './usage-meter.ts'
 import type { StandbyCause, UseOptions, WakeCause } from './use-options.ts'
@@ -212,7 +212,7 @@ export class Sandbox {
 
   /** Resolves when it sleeps at least that deep, or stays awake: work began while it fell asleep for being idle. */
   standby(how: { tier: Tier; cause: StandbyCause }): Promise<SandboxAnswer> {
-    return prepareStandby(this, how, (signal) => this.#change(() => standby(this, { ...how, signal })))
+    return fallAsleep(this, how, (work) => this.#change(work))
   }
 
   async resume(cause: WakeCause): Promise<SandboxAnswer> {

@@ -17,27 +17,8 @@ export interface Standby {
   readonly tier: Tier
   readonly cause: StandbyCause
   readonly pausedAtBytes?: number
-  /** An abort keeps the sandbox awake, unless it is on disk already. */
+  /** An abort keeps the sandbox awake, unless its snapshot is on disk already. */
   readonly signal?: AbortSignal | undefined
-}
-
-/**
- * Does what can be done while the sandbox is awake, so that the standby itself, `next`, is short. Calls go on meanwhile.
- * A call to an idle sandbox ends the preparation and aborts the signal of `next`. The caller does not hold the lock.
- */
-export async function prepareStandby<Value>(
-  { row, burrow, deps, work }: Sandbox,
-  { cause }: Pick<Standby, 'cause'>,
-  next: (signal: AbortSignal | undefined) => Promise<Value>,
-): Promise<Value> {
-  using watch = work.watch()
-  const signal = cause === 'idle' ? watch.signal : undefined
-  if ((cause === 'idle' || cause === 'asked') && row.state === 'running' && burrow !== undefined)
-    // The standby works without it.
-    await deps.engine.prepareSnapshot(burrow, signal).catch((error: unknown) => {
-      if (signal?.aborted !== true) deps.log.warn({ sandboxId: row.id, err: error }, 'a standby takes longer')
-    })
-  return await next(signal)
 }
 
 /** Puts a sandbox to sleep. Pre: the caller holds the lock alone. After a refusal or an abort the sandbox runs. */

@@ -1,0 +1,50 @@
+import { settledWithin } from '@dormouse/async'
+
+/** Hears of calls to a sandbox while it falls asleep. Dispose of it when the sandbox sleeps, or stays awake. */
+export class CallWatch implements Disposable {
+  readonly #controller = new AbortController()
+  readonly #begun = new Set<object>()
+  readonly #stop: (watch: CallWatch) => void
+  #notify = () => {}
+
+  constructor(stop: (watch: CallWatch) => void) {
+    this.#stop = stop
+  }
+
+  /** Aborts when a caller needs the sandbox. */
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  /** Calls that began while this watched have not ended. */
+  get isNeeded(): boolean {
+    return this.#begun.size > 0
+  }
+
+  interrupt(): void {
+    this.#controller.abort()
+  }
+
+  begin(call: object): void {
+    this.#begun.add(call)
+    this.interrupt()
+  }
+
+  end(call: object): void {
+    this.#begun.delete(call)
+    if (!this.isNeeded) this.#notify()
+  }
+
+  /** Resolves when calls that began have ended, or after this time. */
+  async ended(timeoutMs: number): Promise<void> {
+    if (!this.isNeeded) return
+    const ended = new Promise<void>((resolve) => {
+      this.#notify = resolve
+    })
+    await settledWithin(ended, timeoutMs)
+  }
+
+  [Symbol.dispose](): void {
+    this.#stop(this)
+  }
+}
