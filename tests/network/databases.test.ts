@@ -1,13 +1,17 @@
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { makeAuthority, makeLeaf } from '../../packages/egress/src/edge/certificate.ts'
 import { World } from './world/world.ts'
 
 const SECRET_HOST = 'api.web.example'
+const SECRET = 'sk-live-0123456789abcdefgh'
 
 let world: World
+let https: ChildProcess
 let directory: string
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'dormouse-databases-'))
@@ -19,8 +23,8 @@ beforeAll(async () => {
   )
   world = await World.make({ network: { caFile } })
   await world.startOutside('databases.mjs')
-  await world.startOutside('https-servers.mjs', JSON.stringify(servers))
-  const secret = { name: 'API_KEY', value: 'sk-live-0123456789abcdefgh', domains: [SECRET_HOST] }
+  https = await world.startOutside('https-servers.mjs', JSON.stringify(servers))
+  const secret = { name: 'API_KEY', value: SECRET, domains: [SECRET_HOST] }
   await world.server.ok('/v1/secrets', { json: secret })
 })
 afterAll(async () => {
@@ -28,10 +32,8 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true })
 })
 
-/** Clients that speak the protocols of the servers themselves, so that nothing connects again behind our back. */
-const CLIENTS = `
-import http.client, os, ssl, struct
-def connect(port): s = socket.create_connection(("web.example", port)); s.settimeout(30); return s
+const WEB_SOCKETS = `
+import os, ssl
 def exactly(s, size):
     got = b""
     while len(got) < size:
@@ -39,6 +41,21 @@ def exactly(s, size):
         if not more: raise EOFError
         got += more
     return got
+def open_web(s, host):
+    s.settimeout(30)
+    s.sendall(f"GET / HTTP/1.1\\r\\nHost: {host}\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\nX-Key: {os.environ.get('API_KEY')}\\r\\n".encode() +
+        b"Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\\r\\n\\r\\n")
+    handshake = b""
+    while not handshake.endswith(b"\\r\\n\\r\\n"): handshake += exactly(s, 1)
+    return s
+def say_web(s, text): s.sendall(bytes([0x81, 0x80 | len(text)]) + bytes(4) + text.encode())
+def hear_web(s): return exactly(s, exactly(s, 2)[1]).decode()
+`
+
+/** Clients that speak the protocols of the servers themselves, so that nothing connects again behind our back. */
+const CLIENTS = `${WEB_SOCKETS}
+import http.client, struct
+def connect(port): s = socket.create_connection(("web.example", port)); s.settimeout(30); return s
 
 redis = connect(6379)
 def ask_redis(line):
@@ -59,14 +76,10 @@ def ask_postgres(query):
     return [body[6:].decode() for kind, body in messages() if kind == b"D"]
 ask_postgres("create temporary table visits (n int)")
 
-web = connect(7009)
-web.sendall(b"GET / HTTP/1.1\\r\\nHost: web.example\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\nSec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\\r\\n\\r\\n")
-handshake = b""
-while not handshake.endswith(b"\\r\\n\\r\\n"): handshake += web.recv(1)
+web = open_web(connect(7009), "web.example")
 def ask_web(text):
-    web.sendall(bytes([0x81, 0x80 | len(text)]) + bytes(4) + text.encode())
-    size = exactly(web, 2)[1]
-    return exactly(web, size).decode()
+    say_web(web, text)
+    return hear_web(web)
 
 unverified = ssl._create_unverified_context()
 through = http.client.HTTPSConnection("other.example", 8443, timeout=30, context=unverified)
@@ -99,10 +112,10 @@ test('PostgreSQL, Redis, a WebSocket and HTTPS, also with a secret, are still go
   }
 })
 
-/** Sends random values to both servers and compares what comes back, until it is told to stop. */
+/** Sends random values to all servers and compares what comes back, until it is told to stop. */
 const LOAD = `
 import threading
-stop, errors, counts = threading.Event(), [], {"redis": [0, 0], "postgres": [0, 0]}
+stop, errors, counts = threading.Event(), [], {name: [0, 0] for name in ("redis", "postgres", "tls", "edge")}
 def redis_round(s=connect(6379)):
     value = os.urandom(65536)
     s.sendall(b"*2\\r\\n$4\\r\\nINCR\\r\\n$4\\r\\nload\\r\\n*2\\r\\n$4\\r\\nECHO\\r\\n$%d\\r\\n%s\\r\\n" % (len(value), value))
@@ -113,6 +126,11 @@ ask_postgres("create temporary table load (n int, value text)")
 def postgres_round():
     value = os.urandom(16384).hex()
     return ask_postgres(f"insert into load values (1, '{value}') returning value") == [value], len(value)
+def https_round(to):
+    value = os.urandom(65536)
+    to.auto_open = to.sock is None
+    to.request("POST", "/body", value)
+    return to.getresponse().read() == value, len(value)
 def repeat(name, one):
     try:
         while not stop.is_set():
@@ -120,29 +138,73 @@ def repeat(name, one):
             if not is_same: raise ValueError("another answer")
             counts[name][0] += 1; counts[name][1] += size
     except Exception as error: errors.append(f"{name}: {error!r}")
-threads = [threading.Thread(target=repeat, args=each, daemon=True) for each in (("redis", redis_round), ("postgres", postgres_round))]
+threads = [threading.Thread(target=repeat, args=each, daemon=True) for each in (
+    ("redis", redis_round), ("postgres", postgres_round), ("tls", lambda: https_round(through)), ("edge", lambda: https_round(edge)))]
 for each in threads: each.start()
 `
 
-test('no byte to or from PostgreSQL and Redis is lost or doubled under load, in fifty sleeps', async () => {
+test('no byte to or from PostgreSQL, Redis and HTTPS is lost or doubled under load, in fifty sleeps', async () => {
   const id = await world.create(undefined, { secrets: ['API_KEY'] })
   await world.server.run(id, CLIENTS)
   await world.server.run(id, LOAD)
-  const requests: number[] = []
+  const requests: number[][] = []
   for (let round = 0; round < 50; round += 1) {
     const tier = round % 5 === 0 ? 'stored' : 'frozen'
     await world.server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier } })
     await world.server.ok(`/v1/sandboxes/${id}/resume`, { json: {} })
     if (round % 10 === 9)
-      requests.push(await world.inside<number>(id, 'counts["redis"][0] + counts["postgres"][0]'))
+      requests.push(await world.inside<number[]>(id, '[rounds for rounds, size in counts.values()]'))
   }
   await world.server.run(id, 'stop.set(); [each.join(60) for each in threads]')
   expect(await world.inside(id, 'errors')).toEqual([])
-  // Both worked all the time, not only between the first sleeps, and did what was asked exactly once.
-  expect(requests).toEqual([...new Set(requests)].sort((a, b) => a - b))
+  // All worked all the time, not only between the first sleeps, and did what was asked exactly once.
+  for (let server = 0; server < 4; server += 1) {
+    const rounds = requests.map((each) => each[server] ?? 0)
+    expect(rounds).toEqual([...new Set(rounds)].sort((a, b) => a - b))
+  }
   const same =
     '[ask_redis("GET load").split()[-1] == str(counts["redis"][0]), ' +
     'ask_postgres("select count(*), sum(length(value)) from load")[0].startswith(str(counts["postgres"][0])), ' +
     'ask_postgres("select sum(length(value)) from load") == [str(counts["postgres"][1])]]'
   expect(await world.inside(id, same)).toEqual([true, true, true])
 }, 300_000)
+
+describe('data wakes a sandbox whose connection the gate reads itself', () => {
+  const seen = async (message: object) => {
+    const answer = once(https, 'message')
+    https.send({ id: 'seen', ...message })
+    return (await answer)[0].seen as { headers: string }[]
+  }
+
+  test.each([
+    [
+      'to put a secret into a WebSocket',
+      { secrets: ['API_KEY'] },
+      `open_web(ssl.create_default_context().wrap_socket(
+        socket.create_connection(("${SECRET_HOST}", 8443)), server_hostname="${SECRET_HOST}"), "${SECRET_HOST}")`,
+      `X-Key\n${SECRET}`,
+    ],
+    [
+      'because its plain HTTP is allowed by name',
+      { network: { mode: 'allow', allow: ['other.example'] } },
+      'open_web(socket.create_connection(("other.example", 8081)), "other.example")',
+      'X-Key\nNone',
+    ],
+  ])('%s', async (_why, options, open, header) => {
+    const { network, ...more } = options as { network?: object }
+    const id = await world.create(network, { ...more, connections: { wakeOnData: true } })
+    await seen({ forget: true })
+    await world.server.run(id, `${WEB_SOCKETS}\nweb = ${open}`)
+    expect((await seen({})).map(({ headers }) => headers)).toEqual([expect.stringContaining(header)])
+    await world.server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier: 'stored' } })
+    await seen({ say: 'wake up' })
+    await expect
+      .poll(async () => (await world.server.ok(`/v1/sandboxes/${id}`)).state, { timeout: 60_000 })
+      .toBe('running')
+    expect(await world.inside(id, 'hear_web(web)')).toBe('wake up')
+    const { items } = await world.server.ok(`/v1/sandboxes/${id}/ledger`)
+    expect(items).toContainEqual(expect.objectContaining({ event: 'woke', cause: 'data' }))
+    expect(await world.inside(id, '(say_web(web, "thanks"), hear_web(web))[1]')).toBe('thanks')
+    await world.server.ok(`/v1/sandboxes/${id}`, { method: 'DELETE' })
+  })
+})

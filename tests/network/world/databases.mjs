@@ -1,10 +1,10 @@
 // PostgreSQL on port 5433 and Redis on 6379, each as its package has it, and a WebSocket echo on 7009.
 import { execFileSync, spawn } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { chownSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { acceptWebSocket, sendText } from './websocket.mjs'
 
 const directory = mkdtempSync('/tmp/dormouse-databases-')
 const user = (flag) => Number(execFileSync('id', [flag, 'postgres']))
@@ -38,20 +38,9 @@ const redis = ['--port', '6379', '--bind', '*', '--protected-mode', 'no', '--sav
 // Debian's redis-server is a link to this program, which goes by the name that it is called by.
 run('redis-check-rdb', redis, 'redis-server')
 
-/** Sends every frame back as it came, without its mask. Frames are shorter than 126 bytes. */
-const echo = createServer().on('upgrade', (request, socket) => {
-  const key = `${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`
-  const accept = createHash('sha1').update(key).digest('base64')
-  socket.write(
-    `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
-  )
-  socket.on('error', () => {})
-  socket.on('data', (frame) => {
-    const mask = frame.subarray(2, 6)
-    const text = frame.subarray(6).map((byte, index) => byte ^ mask[index % 4])
-    socket.write(Buffer.concat([Buffer.from([frame[0], text.length]), text]))
-  })
-})
+const echo = createServer().on('upgrade', (request, socket) =>
+  acceptWebSocket(request, socket, (text) => sendText(socket, text)),
+)
 await new Promise((resolve) => echo.listen(7009, '::', resolve))
 
 async function untilOpen(port) {

@@ -47,10 +47,10 @@ export class Edge implements Interceptor {
       secureContext: this.#leaves.get(to.name),
       ALPNProtocols: ['http/1.1'],
     })
-    const slow = setTimeout(() => secure.destroy(), CLIENT_HANDSHAKE_MS)
-    secure.once('secure', () => clearTimeout(slow))
+    const slow = setInterval(() => to.isParked?.() !== true && secure.destroy(), CLIENT_HANDSHAKE_MS)
+    secure.once('secure', () => clearInterval(slow))
     secure.once('close', () => {
-      clearTimeout(slow)
+      clearInterval(slow)
       client.destroy()
     })
     this.#relay.serve(secure, to, () => dialVerified(to, this.#trust))

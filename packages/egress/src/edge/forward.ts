@@ -111,7 +111,13 @@ function startRequest(
     })
     outgoing.on('error', fail)
     // A connection through a proxy arrives paused.
-    outgoing.once('socket', (socket) => socket.resume())
+    outgoing.once('socket', (socket) => {
+      socket.resume()
+      if (to.onServerBytes === undefined) return
+      // The socket may have served an earlier request.
+      socket.off('data', to.onServerBytes)
+      socket.on('data', to.onServerBytes)
+    })
     outgoing.once('response', () => {
       isDecided = true
     })

@@ -21,7 +21,10 @@ export class HttpRelay implements Interceptor {
   readonly #clients = new WeakMap<Duplex, Client>()
   readonly #http: Server
 
-  constructor() {
+  readonly #idleTimeoutMs: number
+
+  constructor({ idleTimeoutMs = IDLE_TIMEOUT_MS }: { idleTimeoutMs?: number | undefined } = {}) {
+    this.#idleTimeoutMs = idleTimeoutMs
     this.#http = this.#createServer()
   }
 
@@ -33,13 +36,18 @@ export class HttpRelay implements Interceptor {
   }
 
   /** Serves HTTP on `client`; `dial` connects to its server. Both end with `client`. */
-  serve(client: Duplex, to: InterceptedDestination, dial: () => Promise<Duplex>): void {
+  serve(client: Socket, to: InterceptedDestination, dial: () => Promise<Duplex>): void {
     // Node adds a listener for each waiting request.
     client.setMaxListeners(2 * REQUESTS_WAITING_MAX)
     const agent = new ServerConnection({ dial, onEnd: () => this.#followServer(client) })
     this.#clients.set(client, { to, agent, requests: [] })
     client.once('close', () => agent.destroy())
     client.on('error', () => client.destroy())
+    client.setTimeout(this.#idleTimeoutMs)
+    client.on('timeout', () => {
+      if (to.isParked?.() === true) client.setTimeout(this.#idleTimeoutMs)
+      else client.destroy()
+    })
     this.#http.emit('connection', client)
   }
 
@@ -55,7 +63,9 @@ export class HttpRelay implements Interceptor {
     // No limit on the number of headers: Node drops the rest silently, and that may hold the body's length.
     // `maxHeaderSize` bounds them.
     server.maxHeadersCount = 0
-    server.timeout = IDLE_TIMEOUT_MS
+    // A client times out in `serve`. Without a listener, Node would end a client that is parked.
+    server.timeout = 0
+    server.on('timeout', () => {})
     // A client that ended its half may still wait for the response.
     Object.assign(server, { httpAllowHalfOpen: true })
     const take = (request: IncomingMessage, response: ServerResponse) => {

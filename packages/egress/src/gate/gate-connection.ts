@@ -41,6 +41,8 @@ export class GateConnection implements KeepableConnection {
   #onFirstMessage: (() => void) | undefined
   /** Who has taken over the client. */
   #takenBy: 'edge' | 'relay' | undefined
+  /** What the taker has connected to. */
+  readonly #ofTaker = new Set<Socket>()
   #counted = { out: 0, in: 0 }
   #hasEnded = false
 
@@ -59,6 +61,10 @@ export class GateConnection implements KeepableConnection {
 
   get client(): Socket {
     return this.#client
+  }
+
+  get outside(): readonly Socket[] {
+    return this.#server === undefined ? [...this.#ofTaker] : [this.#server]
   }
 
   get to(): string {
@@ -189,7 +195,7 @@ export class GateConnection implements KeepableConnection {
   #relay(name: string): void {
     this.#handOver('relay', this.#context.relay, {
       ...{ name, port: this.#asked.port, secrets: [] },
-      connect: () => this.#connectAgain(),
+      connect: async () => this.#follow(await this.#connectAgain()),
     })
   }
 
@@ -202,7 +208,7 @@ export class GateConnection implements KeepableConnection {
     }
     this.#handOver('edge', interceptor, {
       ...{ name, port: this.#asked.port, secrets },
-      connect: () => this.#connectByName(name),
+      connect: async () => this.#follow(await this.#connectByName(name)),
     })
   }
 
@@ -223,7 +229,15 @@ export class GateConnection implements KeepableConnection {
           reason: `asked for on a connection for ${to.name}`,
         }),
       onAnswered: () => this.#countTaken(),
+      onServerBytes: () => this.isParked && this.#context.onDataAsleep(),
+      isParked: () => this.isParked,
     })
+  }
+
+  #follow(socket: Socket): Socket {
+    this.#ofTaker.add(socket)
+    socket.once('close', () => this.#ofTaker.delete(socket))
+    return socket
   }
 
   /** Dials the judged address again, if the policy still allows it. */

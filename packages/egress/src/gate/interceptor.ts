@@ -18,6 +18,10 @@ export interface InterceptedDestination {
   readonly onMisdirected?: (host: string) => void
   /** Called after each answer, so that the bytes can be counted. */
   readonly onAnswered?: () => void
+  /** Called when bytes of the server arrive. */
+  readonly onServerBytes?: () => void
+  /** Whether the connection waits for the sandbox's next burrow. No time-out ends it meanwhile. */
+  readonly isParked?: () => boolean
   /** The policy's secrets for `name`. Read for every request, so a changed value applies at once. */
   readonly secrets: readonly EdgeSecret[]
   /** Opens a new plain TCP connection to the server, as the policy allows now. Rejects when refused or unreachable. */

@@ -12,6 +12,7 @@ import type { InterceptedDestination } from '../../gate/interceptor.ts'
 import type { EdgeSecret } from '../../policy/egress-policy.ts'
 import { type CertificateAndKey, makeAuthority, makeLeaf } from '../certificate.ts'
 import { Edge } from '../edge.ts'
+import { HttpRelay } from '../http-relay.ts'
 
 export const NAME = 'api.example.com'
 export const SECRET: EdgeSecret = {
@@ -26,6 +27,7 @@ export interface WorldOptions {
   readonly isStranger?: boolean
   readonly secrets?: readonly EdgeSecret[]
   readonly connect?: () => Promise<Socket>
+  readonly idleTimeoutMs?: number
 }
 
 /** A server, an edge, and a gate in front of it that reads the first message and gives it back, like the real gate. */
@@ -39,6 +41,10 @@ export class EdgeWorld implements AsyncDisposable {
   secrets: readonly EdgeSecret[]
   /** How often the server was dialled. */
   dials = 0
+  /** As if the sandbox slept. */
+  isParked = false
+  /** How often bytes of the server arrived. */
+  serverPieces = 0
 
   private constructor(handler: RequestListener, options: WorldOptions) {
     this.inside = makeAuthority(new Date())
@@ -50,6 +56,7 @@ export class EdgeWorld implements AsyncDisposable {
     const edge = new Edge({
       authority: this.inside,
       upstreamCa: options.isStranger === true ? undefined : root.certificate,
+      relay: new HttpRelay({ idleTimeoutMs: options.idleTimeoutMs }),
     })
     const world = this
     this.#gate = createServer((client) => {
@@ -64,6 +71,10 @@ export class EdgeWorld implements AsyncDisposable {
             return world.secrets
           },
           connect: options.connect ?? (() => this.#dial()),
+          onServerBytes: () => {
+            this.serverPieces += 1
+          },
+          isParked: () => this.isParked,
         }
         edge.take(client, to)
       })
