@@ -38,6 +38,10 @@ const connected = async () => {
   return id
 }
 
+/** What a program finds on both of its connections that did not survive: never an orderly end. */
+const RESETS = '[listen(), listen(echo6)]'
+const BOTH_RESET = ['ConnectionResetError', 'ConnectionResetError']
+
 /** What the ledger says about connections that ended. */
 const losses = async (id: string) => {
   const { items } = await world.server.ok(`/v1/sandboxes/${id}/ledger`)
@@ -54,6 +58,14 @@ const tell = async (message: object) => {
   const answer = once(outside, 'message')
   outside.send({ id: 'tell', ...message })
   return (await answer)[0] as { ends: string[]; open: number }
+}
+
+/** How `count` connections ended for the server outside, after the first `before`. */
+const endsSince = async (before: number, count: number) => {
+  await expect
+    .poll(async () => (await tell({})).ends.length, { timeout: 30_000 })
+    .toBeGreaterThanOrEqual(before + count)
+  return (await tell({})).ends.slice(before)
 }
 
 describe('an idle connection', () => {
@@ -164,11 +176,11 @@ describe('the policy', () => {
     const { ends } = await tell({})
     await standby(id, tier)
     // Both of its connections end outside first.
-    await expect.poll(async () => (await tell({})).ends.length, { timeout: 30_000 }).toBe(ends.length + 2)
+    expect(await endsSince(ends.length, 2)).toEqual(['ECONNRESET', 'ECONNRESET'])
     expect(await losses(id)).toEqual(both('expired'))
     const { summary } = await world.server.ok(`/v1/sandboxes/${id}/why`)
     expect(summary).toContain('Connections ended after their time asleep: TCP web.example:7007')
-    expect(await world.inside(id, 'listen()')).toMatch(/Connection|BrokenPipe/)
+    expect(await world.inside(id, RESETS)).toEqual(BOTH_RESET)
   })
 
   test('0 ends connections at every sleep, and the ledger names them', async () => {
@@ -178,7 +190,7 @@ describe('the policy', () => {
       json: { connections: { keepAsleepMs: 0 } },
     })
     await standby(id, 'frozen')
-    expect(await world.inside(id, 'listen()')).toMatch(/Connection|BrokenPipe/)
+    expect(await world.inside(id, RESETS)).toEqual(BOTH_RESET)
     await expect.poll(() => losses(id), { timeout: 20_000 }).toEqual(both('sleep'))
   })
 
@@ -199,13 +211,33 @@ describe('the policy', () => {
   })
 })
 
+test('a volume that is attached or detached disturbs no connection, awake or asleep', async () => {
+  const id = await connected()
+  await world.server.ok('/v1/volumes', { json: { name: 'data' } })
+  const change = (volumes: object[]) =>
+    world.server.ok(`/v1/sandboxes/${id}`, { method: 'PATCH', json: { volumes } })
+  const attached = [{ volume: 'data', path: '/data' }]
+  for (const tier of [undefined, 'frozen', 'stored'])
+    for (const volumes of [attached, []]) {
+      if (tier !== undefined) await standby(id, tier)
+      await change(volumes)
+      const isThere = 'os.path.ismount("/data")'
+      expect(await world.inside(id, `[say("still"), say("six", echo6), ${isThere}]`)).toEqual([
+        'still',
+        'six',
+        volumes === attached,
+      ])
+    }
+  expect(await losses(id)).toEqual([])
+})
+
 describe('copies', () => {
   test('the parent of a fork keeps its connection, and its children see that it has ended', async () => {
     const id = await connected()
     const { children } = await world.server.ok(`/v1/sandboxes/${id}/fork`, { json: { count: 2 } })
     expect(await world.inside(id, 'say("still")')).toBe('still')
     for (const child of children) {
-      expect(await world.inside(child.id, 'listen()')).toMatch(/Connection|BrokenPipe/)
+      expect(await world.inside(child.id, RESETS)).toEqual(BOTH_RESET)
       expect(await losses(child.id)).toEqual(both('fork'))
     }
     expect(await losses(id)).toEqual([])
@@ -215,8 +247,10 @@ describe('copies', () => {
     const id = await connected()
     const { id: snapshotId } = await world.server.ok(`/v1/sandboxes/${id}/snapshots`, { json: {} })
     expect(await world.inside(id, 'say("still")')).toBe('still')
+    const before = (await tell({})).ends.length
     await world.server.ok(`/v1/sandboxes/${id}/rollback`, { json: { snapshotId } })
-    expect(await world.inside(id, 'listen()')).toMatch(/Connection|BrokenPipe/)
+    expect(await endsSince(before, 2)).toEqual(['ECONNRESET', 'ECONNRESET'])
+    expect(await world.inside(id, RESETS)).toEqual(BOTH_RESET)
     await expect.poll(() => losses(id), { timeout: 20_000 }).toEqual(both('rollback'))
     await world.server.run(id, CONNECT)
     expect(await world.inside(id, 'say("new")')).toBe('new')
@@ -227,8 +261,11 @@ test('the server is killed: connections of a sandbox that slept have ended', asy
   const [id, frozen] = [await connected(), await connected()]
   await standby(id, 'stored')
   await standby(frozen, 'frozen')
+  const before = (await tell({})).ends.length
   await world.server.kill()
   await world.server.begin()
-  for (const each of [id, frozen])
-    expect(await world.inside(each, 'listen()')).toMatch(/Connection|BrokenPipe|ended/)
+  for (const each of [id, frozen]) expect(await world.inside(each, RESETS)).toEqual(BOTH_RESET)
+  // Those of sandboxes that were awake end in order, as the kernel ends them.
+  const resets = async () => (await endsSince(before, 4)).filter((end) => end === 'ECONNRESET')
+  await expect.poll(resets).toHaveLength(4)
 })

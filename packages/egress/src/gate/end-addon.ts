@@ -12,6 +12,8 @@ export interface EndAddon {
   reviveEnds(ends: Int32Array): readonly boolean[]
   /** For each end three descriptors: of the socket, of the new end, `standIn`. The last two are closed. */
   putEnds(ends: Int32Array): readonly boolean[]
+  /** Whether closing these sockets resets their connections, also when this process is killed. */
+  resetOnClose(fds: Int32Array, isOn: boolean): void
 }
 
 export interface TakenEnd {

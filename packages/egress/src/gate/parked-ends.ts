@@ -7,6 +7,8 @@ import { reset } from './reset.ts'
 /** A connection whose end can leave its burrow and come back in another. */
 export interface KeepableConnection {
   readonly client: Socket
+  /** The connections to the server outside. They are reset when this process ends while `client` is parked. */
+  readonly outside?: readonly Socket[]
   /** What it connects to, for people: `example.com:443`. */
   readonly to: string
   /** Whether its end is out of the burrow. Nothing times out meanwhile. */
@@ -70,6 +72,7 @@ export class ParkedEnds {
       const { record, old, standIn } = end
       const id = nextId++
       connection.isParked = true
+      this.#resetOnClose(connection, true)
       this.#budget.leftBytes -= record.length
       this.#parked.set(id, { connection, recordBytes: record.length, standIn, old })
       return [{ id, record, to: connection.to }]
@@ -88,7 +91,7 @@ export class ParkedEnds {
       this.#remove(id, parked)
     }
     if (ends.length > 0) this.#addon?.reviveEnds(Int32Array.from(ends))
-    for (const { connection } of this.#parked.values()) connection.abandon()
+    this.#abandonParked()
   }
 
   /** The ends continue in a new burrow. Connections without an end there are abandoned. Owns the descriptors. */
@@ -106,7 +109,7 @@ export class ParkedEnds {
       this.#remove(id, parked)
     }
     if (ends.length > 0) this.#addon?.putEnds(Int32Array.from(ends))
-    for (const { connection } of [...this.#parked.values()]) connection.abandon()
+    this.#abandonParked()
   }
 
   /** The burrow that the ends were taken out of is gone. */
@@ -123,9 +126,22 @@ export class ParkedEnds {
     }
   }
 
+  #abandonParked(): void {
+    for (const { connection } of [...this.#parked.values()]) {
+      this.#resetOnClose(connection, false)
+      connection.abandon()
+    }
+  }
+
+  #resetOnClose({ outside = [] }: KeepableConnection, isOn: boolean): void {
+    const fds = outside.map(descriptorOf).filter((fd) => fd !== -1)
+    if (fds.length > 0) this.#addon?.resetOnClose(Int32Array.from(fds), isOn)
+  }
+
   #remove(id: number, parked: Parked): void {
     closeOld(parked)
     parked.connection.isParked = false
+    this.#resetOnClose(parked.connection, false)
     this.#budget.leftBytes += parked.recordBytes
     this.#parked.delete(id)
   }

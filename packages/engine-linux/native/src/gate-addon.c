@@ -278,6 +278,7 @@ NAPI_MODULE_INIT()
         {"parkEnds", park_ends_call},
         {"reviveEnds", revive_ends_call},
         {"putEnds", put_ends_call},
+        {"resetOnClose", reset_on_close_call},
         {"probe", probe_call},
     };
     for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {

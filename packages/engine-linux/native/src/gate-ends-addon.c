@@ -127,6 +127,20 @@ napi_value park_ends_call(napi_env env, napi_callback_info info)
     return list;
 }
 
+napi_value reset_on_close_call(napi_env env, napi_callback_info info)
+{
+    napi_value arguments[2];
+    size_t count = 2;
+    struct descriptors outside;
+    bool is_on;
+    if (napi_get_cb_info(env, info, &count, arguments, NULL, NULL) != napi_ok || count < 2 ||
+        !read_descriptors(env, arguments[0], &outside) || napi_get_value_bool(env, arguments[1], &is_on) != napi_ok)
+        return refuse(env, "expected descriptors and a boolean");
+    for (size_t i = 0; i < outside.count; i++)
+        reset_on_close(outside.fds[i], is_on);
+    return NULL;
+}
+
 static napi_value put_all(napi_env env, napi_callback_info info, bool is_old)
 {
     napi_value arguments[1], list;

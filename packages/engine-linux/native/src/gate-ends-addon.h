@@ -14,5 +14,7 @@ napi_value park_ends_call(napi_env env, napi_callback_info info);
 napi_value revive_ends_call(napi_env env, napi_callback_info info);
 /* (fd, next, standIn, fd, …): what `fd` refers to is `next` from now on. */
 napi_value put_ends_call(napi_env env, napi_callback_info info);
+/* (fds, isOn): whether closing them resets their connections, also when the process ends. */
+napi_value reset_on_close_call(napi_env env, napi_callback_info info);
 /* (records, fds): ends that makeEnds made begin to send. */
 napi_value start_ends_call(napi_env env, napi_callback_info info);

@@ -43,6 +43,8 @@ bool park_end(int epoll, const uint32_t *events, int fd, uint32_t max_bytes, str
 void revive_end(int old);
 /* Replaces what `fd` refers to by `next`, which it closes. What happened to the stand-in happens to `next`. */
 bool put_end(int epoll, const uint32_t *events, int fd, int next, int stand_in);
+/* Whether closing the socket resets its connection, also when the process is killed. */
+void reset_on_close(int fd, bool is_on);
 /* The events that each descriptor below `count` is registered for in an epoll set; 0 for none. The caller frees it. */
 uint32_t *read_events(int epoll, int count);
 

@@ -132,9 +132,17 @@ int make_end(const struct end_record *record)
     return -1;
 }
 
+void reset_on_close(int fd, bool is_on)
+{
+    const struct linger how = {.l_onoff = is_on, .l_linger = 0};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &how, sizeof(how));
+}
+
 bool start_end(int fd, const struct end_record *record)
 {
     const unsigned char *unsent = (const unsigned char *)(record + 1) + record->received_bytes;
+    /* The sandbox may stay frozen: if the server is killed meanwhile, its program must not take that for the end. */
+    reset_on_close(fd, true);
     /* Leaving repair mode sends a probe. Its answer has the window of the other end. */
     return set_number(fd, IPPROTO_TCP, TCP_REPAIR, TCP_REPAIR_OFF) &&
         set_number(fd, SOL_SOCKET, SO_REUSEADDR, 1) && send_all(fd, unsent, record->unsent_bytes) &&

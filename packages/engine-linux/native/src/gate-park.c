@@ -235,6 +235,8 @@ bool put_end(int epoll, const uint32_t *events, int fd, int next, int stand_in)
     bool was_ended = stand_in != -1 && poll(&other, 1, 0) == 1 && (other.revents & (POLLRDHUP | POLLHUP));
     if (!replace(epoll, events, fd, next))
         return false;
+    /* The event loop closes it in order from now on; see start_end. */
+    reset_on_close(fd, false);
     if (was_ended)
         shutdown(fd, SHUT_WR);
     if (stand_in != -1)
