@@ -4,9 +4,8 @@ import type { SandboxId } from '@dormouse/contracts'
 import type { ServerEventAnswer } from '@dormouse/contracts/http'
 import type { Caller } from '../access/caller.ts'
 import type { EventRows, StoredEvent } from './event-rows.ts'
+import { type EventType, EventWindow, type KeptEvent } from './event-window.ts'
 
-/** What a reader that lost its connection can catch up on: a minute of a busy server. About 200 bytes each. */
-const EVENTS_KEPT = 4096
 /** `seq` starts at the time of the start in microseconds, so that it grows also over restarts. */
 const SEQ_PER_MS = 1000
 /** Events are written together after this time, so that a wake does not wait for a write. */
@@ -18,23 +17,7 @@ const DATA_MAX_CHARACTERS = 64 * 1024
 const AHEAD_MAX = 100_000
 const AHEAD_WAIT_MS = 2_000
 
-type EventType = Exclude<ServerEventAnswer['type'], 'gap'>
-
-export interface NewEvent {
-  readonly type: EventType
-  /** The API key that may see it; admins see all. Undefined: every key may. */
-  readonly owner: string | undefined
-  readonly sandboxId?: SandboxId
-  /** Called when the event is sent. Undefined: there is nothing to send any more. */
-  readonly data: () => Record<string, unknown> | undefined
-}
-
-interface KeptEvent extends Omit<NewEvent, 'type'> {
-  /** `restart`: what happened just before is not known. */
-  readonly type: EventType | 'restart'
-  readonly seq: number
-  readonly atMs: number
-}
+export type NewEvent = Omit<KeptEvent, 'type' | 'seq' | 'atMs'> & { readonly type: EventType }
 
 export interface FollowEvents {
   /** Undefined: from now on. */
@@ -64,15 +47,14 @@ export interface EventHistory {
 }
 
 /**
- * The newest events of the whole server, in memory, and most of them also on disk. Publishing is cheap: it happens during
- * wakes.
+ * What happens on the whole server, for readers, webhooks and the disk. Publishing is cheap: it happens during wakes.
  */
 export class EventFeed implements Disposable {
   readonly #nowMs: () => number
   readonly #history: EventHistory | undefined
   #unwritten: KeptEvent[] = []
   #writing: NodeJS.Timeout | undefined
-  #events: KeptEvent[] = []
+  readonly #window: EventWindow
   #lastSeq: number
   #waiters: (() => void)[] = []
   #relay: EventRelay | undefined
@@ -82,18 +64,13 @@ export class EventFeed implements Disposable {
   constructor(nowMs: () => number, history?: EventHistory) {
     this.#nowMs = nowMs
     this.#history = history
-    const kept = history?.rows.newest(EVENTS_KEPT) ?? []
-    this.#events = kept.map(({ data, sandboxId, ...event }) => ({
-      ...event,
-      ...(sandboxId && { sandboxId }),
-      data: () => data,
-    }))
-    const newest = kept.at(-1)?.seq ?? 0
-    this.#lastSeq = Math.max(newest, Math.floor(nowMs()) * SEQ_PER_MS)
-    if (kept.length === 0) return
+    const newest = history?.rows.newestSeq()
+    this.#lastSeq = Math.max(newest ?? 0, Math.floor(nowMs()) * SEQ_PER_MS)
+    this.#window = new EventWindow(history?.rows, this.#lastSeq)
+    if (newest === undefined) return
     // The last events of the earlier server may be missing: its readers hear that at this place.
     this.#lastSeq += 1
-    this.#events.push({
+    this.#window.add({
       ...{ type: 'restart', seq: this.#lastSeq, atMs: nowMs() },
       ...{ owner: undefined, data: () => ({}) },
     })
@@ -114,6 +91,8 @@ export class EventFeed implements Disposable {
       rows.append(batch.flatMap(toStored), onWrite)
     } catch (error) {
       // As on a full disk. Readers that are connected have them.
+      const last = batch.at(-1)
+      if (last !== undefined) this.#window.lose(last)
       onError(error)
     }
   }
@@ -123,7 +102,7 @@ export class EventFeed implements Disposable {
     this.write()
     this.#history?.rows.keepBetween(place)
     this.#relay = relay
-    this.#events = []
+    this.#window.startAfter(place.beforeSeq)
     this.#lastSeq = place.beforeSeq
     const restart = { type: 'restart', seq: 0, atMs: this.#nowMs(), owner: undefined } as const
     this.#outgoing.push({ ...restart, data: () => ({}) })
@@ -149,13 +128,15 @@ export class EventFeed implements Disposable {
   }
 
   #keep(kept: KeptEvent, isWritten: boolean): void {
-    this.#events.push(kept)
+    this.#window.add(kept)
     if (isWritten && this.#history?.rows.isKept(kept.type) === true) {
       this.#unwritten.push(kept)
       this.#writing ??= setTimeout(() => this.write(), WRITE_AFTER_MS).unref()
     }
-    // Halved at once instead of shifted one by one.
-    if (this.#events.length > 2 * EVENTS_KEPT) this.#events = this.#events.slice(-EVENTS_KEPT)
+    if (this.#window.isFull) {
+      this.write()
+      this.#window.halve()
+    }
     for (const wake of this.#waiters.splice(0)) wake()
   }
 
@@ -176,22 +157,21 @@ export class EventFeed implements Disposable {
     this.#sending = undefined
   }
 
-  /** Ends with `signal`. A reader whose place is gone, or that begins, first gets a `gap`. */
+  /** Ends with `signal`. A reader that begins, or whose place is gone, first gets a `gap`. */
   async *follow({ after, caller, sandboxId, signal }: FollowEvents): AsyncGenerator<ServerEventAnswer> {
-    let seen = after ?? -1
+    let seen = after ?? Number.POSITIVE_INFINITY
     // Another host may have sent the reader an event that this one has not heard of yet.
     if (this.#relay !== undefined && seen > this.#lastSeq && seen < this.#lastSeq + AHEAD_MAX)
       await this.#reaches(seen, signal)
     while (!signal.aborted) {
-      if (!this.#has(seen)) {
-        seen = this.#lastSeq
+      const missing = this.#gapAfter(seen)
+      if (missing !== undefined) {
+        seen = missing
         yield { seq: seen, type: 'gap', at: this.#iso(this.#nowMs()), data: {} }
       }
-      const fresh = this.#after(seen)
+      const fresh = this.#window.after(seen)
       const newest = newestChanges(fresh)
       for (const event of fresh) {
-        // It lagged behind while it waited for its reader.
-        if (!this.#has(seen)) break
         seen = event.seq
         if (event.type === 'restart') {
           yield { seq: seen, type: 'gap', at: this.#iso(event.atMs), data: {} }
@@ -207,19 +187,16 @@ export class EventFeed implements Disposable {
         if (signal.aborted) return
       }
       if (seen === this.#lastSeq) await this.#next(signal)
+      // Pages from disk that have nothing for this reader.
+      else await nextTurn()
     }
   }
 
-  /** Whether every event after `seq` is still here. */
-  #has(seq: number): boolean {
-    const oldest = this.#events[0]?.seq ?? this.#lastSeq + 1
-    return seq >= oldest - 1 && seq <= this.#lastSeq
-  }
-
-  #after(seq: number): KeptEvent[] {
-    // Numbers are not dense over restarts.
-    const first = this.#events.findIndex((event) => event.seq > seq)
-    return first === -1 ? [] : this.#events.slice(first)
+  /** Where a reader that has `seq` gets a `gap` and continues. Undefined: no event after `seq` is missing. */
+  #gapAfter(seq: number): number | undefined {
+    if (seq > this.#lastSeq) return this.#lastSeq
+    const { completeAfterSeq } = this.#window
+    return seq < completeAfterSeq ? completeAfterSeq : undefined
   }
 
   #next(signal: AbortSignal): Promise<void> {

@@ -13,6 +13,15 @@ export interface StoredEvent {
   readonly data: Record<string, unknown>
 }
 
+interface EventRow {
+  readonly seq: number
+  readonly type: StoredEvent['type']
+  readonly owner: string | null
+  readonly sandbox_id: SandboxId | null
+  readonly at: number
+  readonly data: string
+}
+
 /** Changes of a sandbox's view and samples are not kept: a reader that comes back reads the lists. */
 const KEPT: ReadonlySet<string> = new Set(KEPT_EVENT_TYPES)
 /** How many events are kept on disk. About 400 bytes each. */
@@ -24,9 +33,17 @@ const PRUNE_EVERY = 500
 export class EventRows {
   readonly #db: Database
   #sincePrune = PRUNE_EVERY
+  #completeAfterSeq: number
 
   constructor(db: Database) {
     this.#db = db
+    // With fewer rows, none was ever deleted.
+    this.#completeAfterSeq = this.#newestBehind(ROWS_MAX - 1) ?? 0
+  }
+
+  /** No row after this one was deleted. */
+  get completeAfterSeq(): number {
+    return this.#completeAfterSeq
   }
 
   isKept(type: string): boolean {
@@ -58,34 +75,37 @@ export class EventRows {
     this.#db.prepare<[number, number]>('DELETE FROM events WHERE seq <= ? OR seq > ?').run(baseSeq, lastSeq)
   }
 
-  /** The newest, oldest first. */
-  newest(limit: number): StoredEvent[] {
+  /** Events with `afterSeq < seq <= untilSeq`, oldest first. */
+  between(afterSeq: number, { untilSeq, limit }: { untilSeq: number; limit: number }): StoredEvent[] {
     return this.#db
-      .prepare<
-        [number],
-        {
-          seq: number
-          type: StoredEvent['type']
-          owner: string | null
-          sandbox_id: SandboxId | null
-          at: number
-          data: string
-        }
-      >('SELECT * FROM events ORDER BY seq DESC LIMIT ?')
-      .all(limit)
-      .reverse()
+      .prepare<[number, number, number], EventRow>(
+        'SELECT * FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?',
+      )
+      .all(afterSeq, untilSeq, limit)
       .map(({ seq, type, owner, sandbox_id: sandboxId, at: atMs, data }) => ({
         ...{ seq, type, atMs, owner: owner ?? undefined, sandboxId: sandboxId ?? undefined },
         data: JSON.parse(data) as Record<string, unknown>,
       }))
   }
 
+  /** Undefined: there is none. */
+  newestSeq(): number | undefined {
+    return this.#db.prepare<[], { seq: number }>('SELECT seq FROM events ORDER BY seq DESC LIMIT 1').get()
+      ?.seq
+  }
+
   #prune(): void {
     this.#sincePrune = 0
-    this.#db
-      .prepare<[number]>(
-        'DELETE FROM events WHERE seq <= (SELECT seq FROM events ORDER BY seq DESC LIMIT 1 OFFSET ?)',
-      )
-      .run(ROWS_MAX)
+    const newestOld = this.#newestBehind(ROWS_MAX)
+    if (newestOld === undefined) return
+    this.#db.prepare<[number]>('DELETE FROM events WHERE seq <= ?').run(newestOld)
+    this.#completeAfterSeq = newestOld
+  }
+
+  /** The newest event that has `count` newer ones. */
+  #newestBehind(count: number): number | undefined {
+    return this.#db
+      .prepare<[number], { seq: number }>('SELECT seq FROM events ORDER BY seq DESC LIMIT 1 OFFSET ?')
+      .get(count)?.seq
   }
 }
