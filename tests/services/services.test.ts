@@ -209,6 +209,39 @@ describe('the program of a service', () => {
   })
 })
 
+describe('a health check', () => {
+  test('asks as often as its interval says, also after a sleep, and not while the service sleeps', async () => {
+    const health = { path: '/healthz', intervalMs: 1000 }
+    const { replicas } = await services.deploy('checked', { health })
+    const path = `/v1/sandboxes/${replicas.items[0].sandboxId}`
+    const askedAt = async () => {
+      const lines = await services.logs('checked', '?search=for%20/healthz')
+      return lines.map(({ at }: { at: string }) => Date.parse(at))
+    }
+    /** The usual time between two checks of the next three. */
+    const usualGapMs = async () => {
+      const before = (await askedAt()).length
+      await expect.poll(async () => (await askedAt()).length, { timeout: 60_000 }).toBeGreaterThan(before + 3)
+      const times = (await askedAt()).slice(before)
+      const gaps = times.slice(1).map((time, index) => time - (times[index] ?? 0))
+      return gaps.sort((a, b) => a - b)[Math.floor(gaps.length / 2)]
+    }
+    // The services themselves are looked after every five seconds.
+    expect(await usualGapMs()).toBeLessThan(3_000)
+    await server.ok(`${path}/standby`, { json: { tier: 'frozen' } })
+    const asleep = (await askedAt()).length
+    await sleep(2_500)
+    expect((await askedAt()).length).toBe(asleep)
+    await services.ask('checked')
+    expect(await usualGapMs()).toBeLessThan(3_000)
+    await server.ok('/v1/services/checked', { method: 'PATCH', json: { health: { intervalMs: 60_000 } } })
+    const slowly = (await askedAt()).length
+    await sleep(2_500)
+    expect((await askedAt()).length).toBeLessThanOrEqual(slowly + 1)
+    await server.ok('/v1/services/checked', { method: 'DELETE' })
+  })
+})
+
 describe('replicas', () => {
   test('are added while there are many requests, and removed afterwards', async () => {
     await services.deploy('wide', { replicas: { max: 3, concurrency: 2, idleMs: 1000 } })

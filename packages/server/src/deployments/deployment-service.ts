@@ -17,6 +17,7 @@ import { type DeployServices, deploy } from './deploy.ts'
 import type { DeployData, DeployEvent } from './deploy-event.ts'
 import type { Deployments, ServiceView } from './deployments.ts'
 import { dropOldVersions, dropVersion } from './drop-versions.ts'
+import { HealthChecks } from './health-checks.ts'
 import { type Lease, LiveService } from './live-service.ts'
 import { matchPolicy } from './match-policy.ts'
 import { type ReplicaDefaults, replicaRequest } from './replica-request.ts'
@@ -51,12 +52,13 @@ export class DeploymentService implements Deployments, AsyncDisposable {
   readonly #deploying = new Map<ServiceId, { readonly stop: AbortController; readonly done: Promise<void> }>()
   /** A rollback and the end of a deployment change the same rows. */
   readonly #changing = new KeyedMutex()
-  readonly #checkedAtMs = new Map<ServiceId, number>()
+  readonly #checks: HealthChecks
   #ownership: ServiceOwnership | undefined
   #timer: NodeJS.Timeout | undefined
 
   constructor(options: DeploymentServiceOptions) {
     this.#options = options
+    this.#checks = new HealthChecks(options.log)
   }
 
   /** Continues what an earlier server left. Pre: all sandboxes are recovered. */
@@ -83,6 +85,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
   evict(id: ServiceId): void {
     const service = this.#services.get(id)
     this.#services.delete(id)
+    this.#checks.end(id)
     this.#deploying.get(id)?.stop.abort(new DormouseError('cancelled', 'Another host has the service.'))
     service?.stop()
     for (const [sandboxId, other] of this.#ofReplica) if (other === service) this.#ofReplica.delete(sandboxId)
@@ -104,6 +107,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer)
+    this.#checks[Symbol.dispose]()
     for (const { stop } of this.#deploying.values()) stop.abort(new Error(SERVER_ENDED))
     for (const service of this.#services.values()) service.stop()
     await Promise.allSettled([...this.#deploying.values()].map(({ done }) => done))
@@ -112,6 +116,10 @@ export class DeploymentService implements Deployments, AsyncDisposable {
   get listener(): SandboxListener {
     return {
       awake: (row) => this.#ofReplica.get(row.id)?.awake(row),
+      changed: (row, before) => {
+        const service = row.state === before.state ? undefined : this.#ofReplica.get(row.id)
+        if (service !== undefined && row.state === 'running') this.#checks.follow(service, true)
+      },
       deleted: ({ id }) => this.#ofReplica.get(id)?.forget(id),
     }
   }
@@ -204,6 +212,7 @@ export class DeploymentService implements Deployments, AsyncDisposable {
     const service = this.#find(ref, caller)
     service.put({ ...service.row, settings: mergeSettings(service.row.settings, change) })
     service.followSettings()
+    this.#checks.follow(service)
     void matchPolicy(service).catch((err: unknown) =>
       this.#options.log.warn(
         { service: service.row.id, err },
@@ -297,13 +306,8 @@ export class DeploymentService implements Deployments, AsyncDisposable {
       try {
         await service.sweep()
         await matchPolicy(service)
-        const { health } = row.settings
-        const checkedAtMs = this.#checkedAtMs.get(row.id) ?? Number.NEGATIVE_INFINITY
-        if (health === undefined || performance.now() - checkedAtMs < (health.intervalMs ?? 10_000)) continue
-        this.#checkedAtMs.set(row.id, performance.now())
-        void service.check().catch((err: unknown) => {
-          this.#options.log.warn({ service: row.id, err }, 'a service could not be checked')
-        })
+        // It may have been evicted meanwhile.
+        if (this.#services.get(row.id) === service) this.#checks.follow(service)
       } catch (error) {
         this.#options.log.warn(
           { service: row.id, err: error },

@@ -50,6 +50,7 @@ export class Replica {
   #startedAtMs = 0
   #delayMs = FIRST_DELAY_MS
   #failedChecks = 0
+  #isChecked = false
   /** Requests under way. */
   requests = 0
   usedAtMs = performance.now()
@@ -198,7 +199,9 @@ export class Replica {
   async check(): Promise<void> {
     const { health } = this.#options.settings()
     const burrow = this.#state === 'ready' && health !== undefined ? this.#runningBurrow() : undefined
-    if (health === undefined || burrow === undefined) return
+    // The check before may still wait for its answer.
+    if (health === undefined || burrow === undefined || this.#isChecked) return
+    this.#isChecked = true
     try {
       const { path, timeoutMs = CHECK_TIMEOUT_MS } = health
       await checkHealth(burrow.guest, { port: this.port, path, timeoutMs })
@@ -212,6 +215,8 @@ export class Replica {
       this.#failedChecks = 0
       this.say('the program is ended because it does not answer')
       await this.#kill(burrow.guest)
+    } finally {
+      this.#isChecked = false
     }
   }
 
