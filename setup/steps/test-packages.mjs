@@ -32,6 +32,8 @@ const testSystemPackages = debianPackagesStep({
     ['postgresql', '/usr/lib/postgresql'],
     // The server is this program under another name; its own package would only add a service.
     ['redis-tools', 'redis-check-rdb'],
+    // For the tests of volumes on XFS.
+    ['xfsprogs', 'mkfs.xfs'],
     // For the tests of the page.
     ['chromium', 'chromium'],
   ],

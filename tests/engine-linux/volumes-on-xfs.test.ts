@@ -90,8 +90,7 @@ threading.Thread(target=write, daemon=True).start()`,
       expect([0, 1]).toContain(first - last)
     }
     const before = Number(await read(from, '/a'))
-    await sleep(50)
-    expect(Number(await read(from, '/a'))).toBeGreaterThan(before)
+    await expect.poll(async () => Number(await read(from, '/a'))).toBeGreaterThan(before)
   })
 
   test('a clone during an upload says that the volume changed', async () => {
