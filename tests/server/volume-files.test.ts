@@ -164,9 +164,12 @@ test('volumes are attached and detached while a sandbox runs and while it sleeps
   expect(await server.run('ada', 'import os; print(x, os.path.exists("/data/f"), f.read())')).toBe(
     '42 False \n',
   )
-  await server.ok('/v1/sandboxes/ada/standby', { json: { tier: 'frozen' } })
-  expect((await change([{ volume: 'data', path: '/elsewhere' }])).body).toMatchObject({ state: 'standby' })
-  expect(await server.run('ada', 'print(x, open("/elsewhere/f").read())')).toBe('42 content\n')
+  for (const tier of ['stored', 'frozen']) {
+    await server.ok('/v1/sandboxes/ada/standby', { json: { tier } })
+    expect((await change([])).body).toMatchObject({ state: 'standby', volumes: [] })
+    expect((await change([{ volume: 'data', path: '/elsewhere' }])).body).toMatchObject({ state: 'standby' })
+    expect(await server.run('ada', 'print(x, open("/elsewhere/f").read())')).toBe('42 content\n')
+  }
   const hides = await change([{ volume: 'data', path: '/usr' }])
   expect(hides.status).toBe(400)
   expect(await server.run('ada', 'print(x, open("/elsewhere/f").read())')).toBe('42 content\n')

@@ -118,3 +118,63 @@ test('a fork with a lock for writing is refused with the path and what to do, an
   expect(body.error.hint).not.toBe('')
   expect(await tried('bob')).toBe('held\n')
 }, 60_000)
+
+/** Counts in two files under locks. `done` counts what was written while the volume was there. */
+const COUNT = `
+import fcntl, os, threading, time
+done, stop = {"flock": 0, "lockf": 0}, threading.Event()
+def count(kind):
+    path = f"/data/{kind}"
+    while not stop.is_set():
+        try: fd = os.open(path, os.O_RDWR)
+        except OSError: return
+        getattr(fcntl, kind)(fd, fcntl.LOCK_EX)
+        number = int(os.pread(fd, 20, 0))
+        time.sleep(0.001)
+        os.pwrite(fd, b"%020d" % (number + 1), 0)
+        if os.path.exists(path): done[kind] += 1
+        os.close(fd)
+        time.sleep(0.01)
+threads = [threading.Thread(target=count, args=(kind,), daemon=True) for kind in done]
+for each in threads: each.start()`
+
+test('no write under a lock is lost while three sandboxes count and sleep', async () => {
+  const boxes = ['ada', 'bob', 'cyd']
+  await server.ok('/v1/sandboxes', { json: { name: 'cyd', volumes } })
+  await server.run('bob', 'for kind in ("flock", "lockf"): open(f"/data/{kind}", "w").write("0" * 20)')
+  for (const name of boxes) await server.run(name, COUNT)
+  /** Boxes that slept with a lock, and whose file others changed meanwhile. */
+  const detached = new Set<string>()
+  const sleepAndWake = async (name: string, tier: string) => {
+    if (detached.has(name)) return
+    await sleep(name, tier)
+    for (;;) {
+      const { status, error } = await wake(name)
+      if (status === 200) return
+      expect(['in_use', 'conflict']).toContain(error.code)
+      if (error.code === 'in_use') continue
+      detached.add(name)
+      await server.ok(at(name), { method: 'PATCH', json: { volumes: [] } })
+    }
+  }
+  const numbers = async (name: string, expression: string) =>
+    JSON.parse(await server.run(name, `import json; print(json.dumps(${expression}))`)) as number[]
+  for (let round = 0; round < 4; round += 1)
+    await Promise.all(
+      boxes.map((name, index) => sleepAndWake(name, (round + index) % 2 ? 'stored' : 'frozen')),
+    )
+  await Promise.all(boxes.map((name) => server.run(name, 'stop.set(); [each.join(30) for each in threads]')))
+  const done = await Promise.all(boxes.map((name) => numbers(name, 'list(done.values())')))
+  await server.ok('/v1/sandboxes', { json: { name: 'reader', volumes } })
+  const counted = await numbers(
+    'reader',
+    '[int(open(f"/data/{kind}").read()) for kind in ("flock", "lockf")]',
+  )
+  for (const [kind, count] of counted.entries()) {
+    const acknowledged = done.reduce((sum, each) => sum + (each[kind] ?? 0), 0)
+    expect(acknowledged).toBeGreaterThan(boxes.length)
+    // A box may have slept between its last write and `done`.
+    expect(count - acknowledged).toBeGreaterThanOrEqual(0)
+    expect(count - acknowledged).toBeLessThanOrEqual(detached.size)
+  }
+}, 120_000)
