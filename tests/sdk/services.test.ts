@@ -52,7 +52,8 @@ test('a schedule is created, changed, fired and deleted', async () => {
   expect(changed).toMatchObject({ timezone: 'Europe/Berlin', enabled: false })
   const firing = await schedules.fire('yearly')
   expect(firing).toMatchObject({ state: 'done', sandboxId: sandbox.id })
-  await expect.poll(async () => (await sandbox.runs.get(firing.runId ?? '')).result?.text).toBe('42')
+  const textOf = async (runId = '') => (await sandbox.runs.get(runId)).result?.results[0]?.text
+  await expect.poll(() => textOf(firing.runId)).toBe('42')
   expect(await schedules.firings('yearly')).toEqual([firing])
   expect((await schedules.get('yearly')).last).toEqual(firing)
   await schedules.delete('yearly')
