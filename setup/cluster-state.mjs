@@ -41,6 +41,8 @@ export async function runClusterState({ args: [action = '', ...rest], dataDir, s
       : clusterMaintenance.restore(config, path))
     const verb = name === 'backup' ? 'Wrote' : 'Restored'
     say(done, `${verb} ${done.messages} records, ${(done.bytes / 1e6).toFixed(1)} MB.`)
+    if (!done.hasDepot && !isJson)
+      stdout.write('It has no snapshots: back up the S3 bucket of the depot, too, after this file.\n')
   }
   return 0
 }

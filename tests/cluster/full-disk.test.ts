@@ -98,7 +98,7 @@ it('NATS servers without space refuse a backup, and the error says what to do', 
 
 it('a join on a full disk does not use the token, and leaves no key', async () => {
   await using connection = await connect(nats)
-  const token = await createJoinToken(connection, { clusterKey: keyBytes, servers: [nats.url] })
+  const token = await createJoinToken(connection, { clusterKey: keyBytes, servers: [nats.url], replicas: 1 })
   await fill()
   const config = loadConfig({ env: {}, flags: {}, dataDir: tiny })
   await expect(clusterMaintenance.join(config, token)).rejects.toMatchObject({ code: 'no_space' })

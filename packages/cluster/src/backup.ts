@@ -8,10 +8,12 @@ import { headers as newHeaders } from '@nats-io/transport-node'
 import type { ClusterKey } from './cluster-key.ts'
 import type { ClusterConnection } from './connect-cluster.ts'
 import { decodeHost, encodeHost } from './host-record.ts'
+import { DEPOT_OBJECTS } from './jetstream-store.ts'
 import { STATE_FORMAT } from './state-records.ts'
 
 const BACKUP_FORMAT = 1
 const HOSTS = 'KV_dormouse-hosts'
+const DEPOT = 'dormouse-depot'
 /** The depot comes last: it then has all that the directory refers to. */
 const STREAMS = [
   HOSTS,
@@ -23,7 +25,7 @@ const STREAMS = [
   'KV_dormouse-snapshots',
   'KV_dormouse-services',
   'KV_dormouse-directory',
-  'dormouse-depot',
+  DEPOT,
 ]
 const OPERATION = 'KV-Operation'
 /** JetStream's code for "stream not found". */
@@ -47,6 +49,8 @@ interface FileEnd {
 export interface BackupTotal {
   readonly messages: number
   readonly bytes: number
+  /** Whether it has a depot. A depot in S3 needs a backup of its own, taken afterwards. */
+  readonly hasDepot: boolean
 }
 
 interface MessageHead {
@@ -88,7 +92,7 @@ async function writeBackup(
   { jetstream, manager, key }: ClusterConnection,
   file: WriteStream,
 ): Promise<BackupTotal> {
-  const total = { messages: 0, bytes: 0 }
+  const total = { messages: 0, bytes: 0, hasDepot: false }
   const write = async (head: object, body?: Uint8Array) => {
     const line = Buffer.from(`${JSON.stringify(head)}\n`)
     const isFull = !file.write(body === undefined ? line : Buffer.concat([line, body]))
@@ -100,6 +104,7 @@ async function writeBackup(
   for (const stream of STREAMS) {
     const { state } = await manager.streams.info(stream).catch(noStream)
     if (state.messages === 0) continue
+    if (stream === DEPOT) total.hasDepot = true
     const consumer = await jetstream.consumers.get(stream, { deliver_policy: DeliverPolicy.All })
     const messages = await consumer.consume()
     try {
@@ -135,7 +140,7 @@ export async function restoreCluster(
     )
   // A file that ends too early must change nothing.
   for await (const _ of readMessages(path, key.proof));
-  const total = { messages: 0, bytes: 0 }
+  const total = { messages: 0, bytes: 0, hasDepot: false }
   const sending = new Set<Promise<unknown>>()
   let failure: unknown
   for await (const { head, body } of readMessages(path, key.proof)) {
@@ -152,6 +157,7 @@ export async function restoreCluster(
     sending.add(sent)
     total.messages += 1
     total.bytes += body.length
+    if (head.subject.startsWith(`${DEPOT_OBJECTS}.`)) total.hasDepot = true
     if (sending.size >= IN_FLIGHT_MAX) await Promise.race(sending)
   }
   await Promise.all(sending)

@@ -10,7 +10,7 @@ import { headers } from '@nats-io/transport-node'
 import type { ObjectStore, StoredObject } from './object-store.ts'
 
 const STREAM = 'dormouse-depot'
-const OBJECTS = 'dormouse.depot.object'
+export const DEPOT_OBJECTS = 'dormouse.depot.object'
 /** An object that is only written to read its time. */
 const CLOCK = 'clock'
 const REQUEST_TIMEOUT_MS = 20_000
@@ -37,7 +37,7 @@ export class JetStreamStore implements ObjectStore {
   static async open(options: JetStreamStoreOptions): Promise<JetStreamStore> {
     await options.manager.streams.add({
       name: STREAM,
-      subjects: [`${OBJECTS}.*`],
+      subjects: [`${DEPOT_OBJECTS}.*`],
       max_msgs_per_subject: 1,
       discard: DiscardPolicy.Old,
       storage: StorageType.File,
@@ -52,7 +52,7 @@ export class JetStreamStore implements ObjectStore {
     if (keepsFirst) expected.set('Nats-Expected-Last-Subject-Sequence', '0')
     try {
       const options = { headers: expected, timeout: REQUEST_TIMEOUT_MS }
-      await this.#options.jetstream.publish(`${OBJECTS}.${name}`, content, options)
+      await this.#options.jetstream.publish(`${DEPOT_OBJECTS}.${name}`, content, options)
       return true
     } catch (error) {
       if ((error as { code?: unknown }).code === WRONG_SEQUENCE) return false
@@ -70,7 +70,7 @@ export class JetStreamStore implements ObjectStore {
 
   async remove(name: string): Promise<void> {
     await this.#options.manager.streams
-      .purge(STREAM, { filter: `${OBJECTS}.${name}` })
+      .purge(STREAM, { filter: `${DEPOT_OBJECTS}.${name}` })
       .catch((error: unknown) => {
         throw explain(error)
       })
@@ -90,7 +90,7 @@ export class JetStreamStore implements ObjectStore {
       const messages = await consumer.fetch({ max_messages: LISTED_AT_ONCE, expires: LIST_TIMEOUT_MS })
       for await (const message of messages) {
         const bytes = Number(message.headers?.get('Nats-Msg-Size') ?? 0)
-        yield { name: message.subject.slice(OBJECTS.length + 1), bytes }
+        yield { name: message.subject.slice(DEPOT_OBJECTS.length + 1), bytes }
         // What is stored from now on is not asked for.
         isOver = message.info.pending === 0 || message.seq >= state.last_seq
         if (isOver) break
@@ -110,7 +110,7 @@ export class JetStreamStore implements ObjectStore {
   async #get(name: string) {
     try {
       const found = await this.#options.manager.direct.getMessage(STREAM, {
-        last_by_subj: `${OBJECTS}.${name}`,
+        last_by_subj: `${DEPOT_OBJECTS}.${name}`,
       })
       return found ?? undefined
     } catch (error) {

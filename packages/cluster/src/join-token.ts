@@ -17,10 +17,12 @@ const TAG_BYTES = 16
  */
 export async function createJoinToken(
   { jetstream }: Pick<ClusterConnection, 'jetstream'>,
-  { clusterKey, servers }: { clusterKey: Uint8Array; servers: readonly string[] },
+  { clusterKey, servers, replicas }: { clusterKey: Uint8Array; servers: readonly string[]; replicas: number },
 ): Promise<string> {
   const secret = randomBytes(SECRET_BYTES)
-  const bucket = await new Kvm(jetstream).create(BUCKET, { ttl: JOIN_TOKEN_MS, history: 1 })
+  const bucket = await new Kvm(jetstream).create(BUCKET, {
+    ...{ ttl: JOIN_TOKEN_MS, history: 1, replicas },
+  })
   const nonce = randomBytes(NONCE_BYTES)
   const cipher = createCipheriv('aes-256-gcm', encryptionOf(secret), nonce)
   const sealed = Buffer.concat([cipher.update(clusterKey), cipher.final()])

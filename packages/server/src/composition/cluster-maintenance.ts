@@ -24,8 +24,8 @@ export const clusterMaintenance = {
   createToken: (config: ServerConfig) =>
     withConnection(config, async (connection) => {
       const { createJoinToken } = await import('@dormouse/cluster')
-      const { servers } = config.cluster
-      return await createJoinToken(connection, { clusterKey: readClusterKey(config), servers })
+      const { servers, replicas } = config.cluster
+      return await createJoinToken(connection, { clusterKey: readClusterKey(config), servers, replicas })
     }),
   /** Writes the cluster key of a token into the data directory. Returns the addresses of the NATS servers. */
   join: async (config: ServerConfig, token: string): Promise<readonly string[]> => {

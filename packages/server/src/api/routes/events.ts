@@ -15,7 +15,7 @@ export const eventRoutes: Routes = (app, { fleet, sandboxes }) => {
         operationId: 'followEvents',
         summary: 'Follow what happens to all sandboxes',
         description:
-          'Begins with a `gap`. Wakes nothing. A reader that lost its connection continues after the last `seq` it has.',
+          'A new reader gets a `gap` first. Wakes nothing. A reader that lost its connection continues after the last `seq` it has, with a `gap` only where events are gone.',
         tags: ['fleet'],
         querystring: serverEventsQuery,
         response: {
