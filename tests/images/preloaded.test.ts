@@ -6,7 +6,7 @@ const MINUTES = 600_000
 vi.setConfig({ testTimeout: MINUTES, hookTimeout: MINUTES })
 
 const DOCKERFILE = `FROM template:python
-RUN mkdir -p /usr/share/man/man1 && apt-get update && apt-get install -y --no-install-recommends default-jdk-headless
+RUN apt-get update && apt-get install -y --no-install-recommends default-jdk-headless
 RUN mkdir -p /srv/web && echo hello > /srv/web/greeting
 `
 const JVM = { start: 'jwebserver -b 127.0.0.1 -p 8000 -d /srv/web', ready: { port: 8000 } }

@@ -32,6 +32,10 @@ describe('a new sandbox', () => {
     expect(await python(`print(round(${fit}))`)).toBe('5\n')
   })
 
+  test('lets packages link manual pages, as those of Java do', async () => {
+    await shell('ln -s /etc/hostname /usr/share/man/man1/java.1 && ln -s /etc/hostname /usr/share/man/man8/java.8')
+  })
+
   test('has an identity for git', async () => {
     await shell('git init -q /tmp/r && cd /tmp/r && echo x > a && git add a && git commit -qm one')
     expect(await shell('cd /tmp/r && git log --format="%an <%ae> %D"')).toBe(

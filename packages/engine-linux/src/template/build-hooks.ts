@@ -51,6 +51,8 @@ echo sandbox > /etc/hostname
 printf '127.0.0.1\\tlocalhost\\n127.0.0.1\\tsandbox\\n::1\\tlocalhost ip6-localhost ip6-loopback\\n' > /etc/hosts
 rm -f /etc/resolv.conf
 printf 'nameserver ${RESOLVER}\\noptions timeout:5 attempts:2\\n' > /etc/resolv.conf
+# Manual pages are left out, but packages such as those of Java fail when they cannot link their own.
+for section in 1 2 3 4 5 6 7 8; do mkdir -p /usr/share/man/man$section; done
 # The first figure of a sandbox must not wait for a scan of all fonts.
 warm='import importlib.util as u
 if u.find_spec("matplotlib"): import matplotlib.font_manager'

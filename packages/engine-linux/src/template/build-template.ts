@@ -25,7 +25,7 @@ import {
 } from './template-store.ts'
 
 /** Part of every template's hash. Raise it when the same description would give another result. */
-const BUILDER_VERSION = 4
+const BUILDER_VERSION = 5
 /** Packages that the agent, the kernel and the builder need in every template. */
 const REQUIRED_PACKAGES = ['passwd', 'python3', 'python3-ipython']
 
