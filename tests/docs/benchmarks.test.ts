@@ -3,9 +3,11 @@ import { expect, test } from 'vitest'
 import { describeGoals } from '../../bench/goals.mjs'
 
 const results = new URL('../../bench/results/', import.meta.url)
-const page = readFileSync(new URL('../../docs/benchmarks.md', import.meta.url), 'utf8')
+const pages = ['benchmarks.md', 'scale.md']
+  .map((name) => readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8'))
+  .join('\n')
 const written = new Map(
-  [...page.matchAll(/<!-- (?<name>[a-z-]+) -->\n(?<text>[\s\S]*?)\n?<!-- \/\k<name> -->/g)].map(
+  [...pages.matchAll(/<!-- (?<name>[a-z-]+) -->\n(?<text>[\s\S]*?)\n?<!-- \/\k<name> -->/g)].map(
     ({ groups }) => [groups?.['name'], groups?.['text']],
   ),
 )
@@ -25,7 +27,7 @@ test.each(measured)(
   },
 )
 
-test('docs/benchmarks.md has no figures without a result', () => {
+test('the pages have no figures without a result', () => {
   const filled = [...written].filter(([name, text]) => name !== 'goals' && text !== '').map(([name]) => name)
   expect(filled.sort()).toEqual(measured.map(({ name }) => name).sort())
 })

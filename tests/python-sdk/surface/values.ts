@@ -80,6 +80,7 @@ export const VALUES: Readonly<Record<string, Value>> = {
   SandboxDamage: { types: ["contract.SandboxAnswer['damage']", "contract.WhyAnswer['damage']"] },
   SandboxInfo: { types: ['contract.SandboxAnswer'] },
   Node: { types: ['contract.NodeAnswer'] },
+  NodeCpu: { types: ["NonNullable<contract.NodeAnswer['cpu']>"] },
   NodeDrain: { types: ["NonNullable<contract.NodeAnswer['drain']>"] },
   NodeLoad: { types: ["contract.NodeAnswer['load']"] },
   Moved: { types: ['contract.MovedAnswer'] },
