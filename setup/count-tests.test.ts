@@ -33,11 +33,16 @@ it('countTests takes the later of two results of a file', () => {
 })
 
 it('failedFiles names the files that failed, unless they are many', () => {
-  const report = (count: number) =>
+  const passed = [{ status: 'passed' }, { status: 'skipped' }]
+  const failed = [{ status: 'failed' }]
+  const report = (count: number, ...others: object[]) =>
     JSON.stringify({
       testResults: [
-        { name: '/root/ok.test.ts', status: 'passed' },
-        ...Array.from({ length: count }, (_, at) => ({ name: `/root/a/${at}.test.ts`, status: 'failed' })),
+        { name: '/root/ok.test.ts', status: 'passed', assertionResults: passed },
+        ...Array.from({ length: count }, (_, at) => ({
+          ...{ name: `/root/a/${at}.test.ts`, status: 'failed', assertionResults: failed },
+        })),
+        ...others,
       ],
     })
   expect(failedFiles(report(2), '/root')).toEqual(['a/0.test.ts', 'a/1.test.ts'])
@@ -45,6 +50,13 @@ it('failedFiles names the files that failed, unless they are many', () => {
   expect(failedFiles('', '/root')).toEqual([])
   expect(failedFiles(report(1), '/root', '/root/b.test.ts\n')).toEqual(['a/0.test.ts', 'b.test.ts'])
   expect(failedFiles(report(1), '/root', '\n')).toEqual([])
+  const cutOff = { name: '/root/c.test.ts', status: 'passed', assertionResults: [{ status: 'pending' }] }
+  const notBegun = { name: '/root/d.test.ts', status: 'passed', assertionResults: [] }
+  expect(failedFiles(report(1, cutOff, notBegun), '/root', '\n')).toEqual([
+    'a/0.test.ts',
+    'c.test.ts',
+    'd.test.ts',
+  ])
 })
 
 it('filesOf names each file that left an error unhandled once', () => {

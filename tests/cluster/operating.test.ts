@@ -104,7 +104,11 @@ describe('a backup', () => {
 describe('a join token', () => {
   it('gives the cluster key to one host', async () => {
     await using connection = await connect(nats)
-    const token = await createJoinToken(connection, { clusterKey: keyBytes, servers: [nats.url], replicas: 1 })
+    const token = await createJoinToken(connection, {
+      clusterKey: keyBytes,
+      servers: [nats.url],
+      replicas: 1,
+    })
     const joined = await useJoinToken(token)
     expect(joined.clusterKey.equals(keyBytes)).toBe(true)
     await expect(useJoinToken(token)).rejects.toMatchObject({ code: 'invalid_argument' })

@@ -6,6 +6,7 @@ import { ServerProcess } from './server-process.ts'
 
 const DOMAIN = 'preview.example.com'
 const IDLE_MS = 400
+const PIECE_BYTES = 16_384
 
 let server: ServerProcess
 let id: string
@@ -123,7 +124,7 @@ threading.Thread(target=Server(("::1", 8006), Echo).serve_forever, daemon=True).
     })
     const sending = setInterval(() => {
       if (socket.raw.bufferedAmount > 1_000_000) return
-      const piece = randomBytes(65_536)
+      const piece = randomBytes(PIECE_BYTES)
       sent.update(piece)
       sentBytes += piece.length
       socket.raw.send(piece)
@@ -134,7 +135,9 @@ threading.Thread(target=Server(("::1", 8006), Echo).serve_forever, daemon=True).
       const tier = round % 10 === 0 ? 'stored' : 'frozen'
       await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier } })
       // What the client sends wakes it.
-      await expect.poll(() => backBytes, { timeout: 30_000, interval: 5 }).toBeGreaterThan(before + 65_536)
+      await expect
+        .poll(() => backBytes, { timeout: 30_000, interval: 5 })
+        .toBeGreaterThan(before + PIECE_BYTES)
     }
     clearInterval(sending)
     await expect.poll(() => backBytes, { timeout: 30_000 }).toBe(sentBytes)

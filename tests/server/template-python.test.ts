@@ -33,7 +33,9 @@ describe('a new sandbox', () => {
   })
 
   test('lets packages link manual pages, as those of Java do', async () => {
-    await shell('ln -s /etc/hostname /usr/share/man/man1/java.1 && ln -s /etc/hostname /usr/share/man/man8/java.8')
+    await shell(
+      'ln -s /etc/hostname /usr/share/man/man1/java.1 && ln -s /etc/hostname /usr/share/man/man8/java.8',
+    )
   })
 
   test('has an identity for git', async () => {

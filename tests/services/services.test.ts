@@ -64,9 +64,9 @@ describe('a service', () => {
     expect(await services.logs('counter', `?after=${found[0].seq}&tail=1`)).toHaveLength(1)
     const since = async (at: string) => (await services.logs('counter', `?since=${at}`)).map(({ seq }) => seq)
     expect(await since(new Date(Date.now() + 60_000).toISOString())).toEqual([])
-    const later = all.filter(({ at }) => at >= found[0].at)
+    const later = all.filter(({ at }) => at >= found[0].at).map(({ seq }) => seq)
     expect(later.length).toBeLessThan(all.length)
-    expect(await since(found[0].at)).toEqual(later.map(({ seq }) => seq))
+    expect((await since(found[0].at)).slice(0, later.length)).toEqual(later) // There may be more by now.
     const stop = new AbortController()
     const following = await server.fetch('/v1/services/counter/logs?follow=true&tail=0&search=/followed', {
       signal: stop.signal,

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readdir, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { isSnapshotId, type SnapshotId } from '@dormouse/contracts'
-import { hashFile, writeDurably } from '@dormouse/engine-linux/for-engines'
+import { hashFile, syncDirectory, writeDurably } from '@dormouse/engine-linux/for-engines'
 import type { MicrovmHost } from '../microvm-host.ts'
 import { formatManifest, type Manifest, readManifest } from '../storage/manifest.ts'
 
@@ -55,7 +55,7 @@ export class DiskSums implements AsyncDisposable {
       if (manifest === undefined || name === undefined) return
       const { dir, manifest: path } = this.#host.layout.snapshot(id)
       const sum = await hashFile(join(dir, name), signal)
-      await writeDurably(path, formatManifest({ ...manifest, sums: { ...manifest.sums, [name]: sum } }))
+      await replaceDurably(path, formatManifest({ ...manifest, sums: { ...manifest.sums, [name]: sum } }))
     } catch (error) {
       // It may have been deleted meanwhile.
       const isThere = existsSync(this.#host.layout.snapshot(id).manifest)
@@ -74,4 +74,13 @@ export class DiskSums implements AsyncDisposable {
     const isOwn = base.disks.length > 1 && existsSync(join(this.#host.layout.snapshot(id).dir, name))
     return isOwn && sums[name] === undefined ? name : undefined
   }
+}
+
+/** The file has the old text or the new one, whatever happens. */
+async function replaceDurably(path: string, text: string): Promise<void> {
+  const draft = `${path}.new`
+  await rm(draft, { force: true })
+  await writeDurably(draft, text)
+  await rename(draft, path)
+  await syncDirectory(dirname(path))
 }
