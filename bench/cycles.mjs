@@ -3,6 +3,7 @@
 import { Content } from './cycles/content.mjs'
 import { footprint } from './cycles/footprint.mjs'
 import { median, megabytes, ms, report, summarize, table, timesTable, verdict } from './measure.mjs'
+import { timePlainPython } from './server/plain-process.mjs'
 import { atWorkbench, readOptions, timed } from './workbench.mjs'
 
 /** As many as of a sandbox that falls asleep every five minutes. */
@@ -48,7 +49,8 @@ async function measureCycles(bench) {
       const resume = await timed(() => engine.restore(snapshot.id, { sandboxId: snapshot.sandboxId }))
       burrow = resume.result
       const answer = await timed(() => content.check(burrow, cycle))
-      cycles.push({ standby: standby.ms, resume: resume.ms, answer: resume.ms + answer.ms })
+      const control = await timePlainPython()
+      cycles.push({ standby: standby.ms, resume: resume.ms, answer: resume.ms + answer.ms, control })
     } catch (error) {
       return { cycles, footprints, failure: { cycle, message: error.message, details: error.details } }
     }
@@ -58,7 +60,7 @@ async function measureCycles(bench) {
 }
 
 function summarizeCycles({ cycles, footprints, failure }) {
-  const kinds = ['standby', 'resume', 'answer'].map((kind) => {
+  const kinds = ['standby', 'resume', 'answer', 'control'].map((kind) => {
     const samples = cycles.map((cycle) => cycle[kind])
     const [first, last] = [samples.slice(0, WINDOW), samples.slice(-WINDOW)].map(median)
     return [kind, { ...summarize(samples), first, last, lastByFirst: last / first }]
@@ -70,7 +72,7 @@ function summarizeCycles({ cycles, footprints, failure }) {
   }
 }
 
-function describeCycles({ standby, resume, answer, footprints, failure }) {
+function describeCycles({ standby, resume, answer, control, footprints, failure }) {
   const ending =
     failure === undefined
       ? `${count} cycles; the content was right after every one.`
@@ -87,6 +89,7 @@ function describeCycles({ standby, resume, answer, footprints, failure }) {
       { title: 'standby, call', ...standby },
       { title: 'resume, call', ...resume },
       { title: '… to the first result, with all checksums', ...answer },
+      { title: 'control: a plain `python3 -c` on the host, in each cycle', ...control },
     ]),
     '',
     table(
@@ -94,6 +97,7 @@ function describeCycles({ standby, resume, answer, footprints, failure }) {
       [
         ['standby', ...flat(standby)],
         ['resume', ...flat(resume)],
+        ['control', ...flat(control).slice(0, 2)],
       ],
     ),
     '',

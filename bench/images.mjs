@@ -15,10 +15,12 @@ import {
 } from './images/make-image.mjs'
 import { untilInterrupted } from './interruption.mjs'
 import { median, megabytes, ms, report, summarize, table, verdict } from './measure.mjs'
+import { requirePackages } from './require-packages.mjs'
 import { atServer } from './server/at-server.mjs'
 import { readOptions, timed } from './workbench.mjs'
 
 const options = readOptions({ megabytes: { type: 'string', default: '300' } })
+requirePackages('skopeo', 'docker-registry', 'busybox-static')
 const LAYERS = 8
 const ROUNDS = options.quick ? 1 : 5
 const CREATES = options.quick ? 5 : 30

@@ -69,7 +69,7 @@ export function verdict(value, goal, unit = '') {
 }
 
 /** All but what the programs write themselves: a second one after the first measures the same commit. */
-const MEASURED = [':/', ':!/bench/results', ':!/docs/benchmarks.md', ':!/docs/plots']
+const MEASURED = [':/', ':!/bench/results', ':!/docs/benchmarks.md', ':!/docs/scale.md', ':!/docs/plots']
 
 async function describeRun({ data }) {
   const EXT4 = 0xef53
@@ -92,11 +92,11 @@ async function describeRun({ data }) {
 
 /**
  * Prints the measurements. Unless this is a dry run, also writes them to bench/results and between the markers with
- * this name in docs/benchmarks.md. `program` is the benchmark, if it has another name.
+ * this name in docs/benchmarks.md, or in another `page` of docs. `program` is the benchmark, if it has another name.
  */
-export async function report({ name, program = name, options, result, text }) {
+export async function report({ name, program = name, options, result, text, page: pageName }) {
   const run = await describeRun(options)
-  const command = ['node', `bench/${program}.mjs`, ...process.argv.slice(2)].join(' ')
+  const command = ['node', ...process.execArgv, `bench/${program}.mjs`, ...process.argv.slice(2)].join(' ')
   const machine = `${run.cpus} × ${run.cpu}, ${Math.round(run.memoryBytes / 1024 ** 3)} GiB, ${run.fileSystem}`
   const versions = `Linux ${run.linux}, Node ${run.node}, CRIU ${run.criu}, commit ${run.commit}`
   const page = wrapProse(`${text}\n\n${run.date.slice(0, 10)}, ${machine}, ${versions}.\n\`${command}\``)
@@ -106,10 +106,10 @@ export async function report({ name, program = name, options, result, text }) {
   await mkdir(results, { recursive: true })
   const json = JSON.stringify({ name, command, ...run, result, section: page.split('\n') }, rounded, 2)
   await writeFile(new URL(`${name}.json`, results), `${json}\n`)
-  await writeSection(name, page)
+  await writeSection(name, page, pageName)
   // Loaded here, because these import this module.
-  const [{ drawPlots }, { writeGoals }] = await Promise.all([import('./plots.mjs'), import('./goals.mjs')])
-  await drawPlots()
+  const [{ writePlots }, { writeGoals }] = await Promise.all([import('./plots.mjs'), import('./goals.mjs')])
+  await writePlots()
   await writeGoals()
 }
 

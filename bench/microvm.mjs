@@ -24,7 +24,7 @@ await report({ name: 'microvm', options, result: { accelerator, processes, machi
 
 async function measureBoth({ engine, dataDir, layout, pause }) {
   const stateDir = layout.burrowsDir.replace(/\/burrows$/, '')
-  const vms = await MicrovmEngine.open({ dataDir, stateDir, preload: [] })
+  const vms = await MicrovmEngine.open({ dataDir, stateDir })
   try {
     console.error(`… boot (${vms.accelerator.name})`)
     const { ms: bootMs } = await timed(() => vms.prepareTemplate('python', GIBIBYTE))
@@ -82,7 +82,7 @@ async function measureEngine(engine, pause) {
 
 /** After a failure machines may still run. */
 async function removeMachines({ dataDir, stateDir }) {
-  const engine = await MicrovmEngine.open({ dataDir, stateDir, preload: [] })
+  const engine = await MicrovmEngine.open({ dataDir, stateDir })
   for (const burrow of (await engine.adoptBurrows()).burrows) await burrow.destroy()
   await engine[Symbol.asyncDispose]()
   await rm(new MicrovmLayout(stateDir, dataDir).runDir, { recursive: true, force: true })
@@ -109,8 +109,8 @@ function describe() {
       : ''
   const conditions = [
     `${how} Calls to the engines in one process, without HTTP, one after the other with pauses; ${machines.create.times}`,
-    'rounds. Both have a limit of 1 GiB. The machines start from a template without imported libraries, the processes',
-    `from the one with them. A fork ends when the parent and ${children} children answer.`,
+    'rounds. Both have a limit of 1 GiB and start from a snapshot of the same template, with its libraries imported. A',
+    `fork ends when the parent and ${children} children answer.`,
   ]
   return `${conditions.join(' ')}
 

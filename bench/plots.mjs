@@ -17,13 +17,20 @@ const PLOTS = {
   'latency-over-sleeps': latencyOverSleeps,
 }
 
-export async function drawPlots() {
+export async function writePlots() {
   const plots = new URL('../docs/plots/', import.meta.url)
   await mkdir(plots, { recursive: true })
+  for (const { file, svg } of await drawPlots()) await writeFile(new URL(file, plots), svg)
+}
+
+/** The plots whose measurements exist. */
+export async function drawPlots() {
+  const plots = []
   for (const [name, describe] of Object.entries(PLOTS)) {
     const described = await describe()
-    if (described !== undefined) await writeFile(new URL(`${name}.svg`, plots), drawLines(described))
+    if (described !== undefined) plots.push({ file: `${name}.svg`, svg: drawLines(described) })
   }
+  return plots
 }
 
 /** All lines are from one run, so that they can be compared. */
@@ -96,4 +103,4 @@ async function latencyOverSleeps() {
   }
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) await drawPlots()
+if (process.argv[1] === fileURLToPath(import.meta.url)) await writePlots()

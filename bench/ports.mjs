@@ -5,10 +5,12 @@ import { median, megabytes, ms, report, summarize, table, verdict } from './meas
 import { startControls } from './ports/controls.mjs'
 import { download, load } from './ports/load.mjs'
 import { measureWithWrk } from './ports/wrk.mjs'
+import { requirePackages } from './require-packages.mjs'
 import { atServer } from './server/at-server.mjs'
 import { readOptions } from './workbench.mjs'
 
 const options = readOptions({ seconds: { type: 'string' } })
+requirePackages('wrk')
 const PORT = 8000
 const ROUNDS = options.quick ? 2 : 5
 const ROUND_SECONDS = Math.max(1, Math.round(Number(options.seconds ?? (options.quick ? 2 : 10)) / ROUNDS))

@@ -14,8 +14,8 @@ const options = readOptions({
   restores: { type: 'string' },
   only: { type: 'string', default: 'wakes,once,crowd' },
 })
-const FULL = { frozen: 100, stored: 20, runOnce: 50, crowd: 200, rounds: 5 }
-const QUICK = { frozen: 5, stored: 2, runOnce: 5, crowd: 8, rounds: 3 }
+const FULL = { frozen: 100, stored: 20, runOnce: 50, crowd: 200, rounds: 5, tens: 10 }
+const QUICK = { frozen: 5, stored: 2, runOnce: 5, crowd: 10, rounds: 3, tens: 2 }
 const times = { ...(options.quick ? QUICK : FULL), ...(options.crowd && { crowd: Number(options.crowd) }) }
 const clients = Number(options.clients)
 const HEAP =
@@ -26,7 +26,8 @@ const PARTS = {
   wakes: [measureWakes, describeWakes],
   once: [({ client }) => measureRunOnce({ client, count: times.runOnce }), describeOnce],
   crowd: [
-    (context) => measureCrowd({ ...context, count: times.crowd, clients, rounds: times.rounds }),
+    (context) =>
+      measureCrowd({ ...context, count: times.crowd, clients, rounds: times.rounds, tens: times.tens }),
     describeCrowd,
   ],
 }
@@ -110,6 +111,11 @@ function describeCrowd(crowd) {
       ...crowd.control,
     },
   ]
+  const tens = [
+    { title: 'ten of them woken together, until the last has answered', ...crowd.ten },
+    { title: 'control: ten plain `python3 -c` together', ...crowd.ten.control },
+  ]
+  rows.push(...tens)
   const rounds = crowd.residentAfter.map((bytes) => `${megabytes(bytes)} MB`)
   const memory = `server memory ${megabytes(crowd.residentBefore)} MB when all were asleep, ${rounds.join(', ')} after each round of wakes`
   const live = `live heap ${megabytes(crowd.heapBefore)} MB before and ${megabytes(crowd.heapAfter)} MB after`

@@ -5,10 +5,12 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { report, summarize, table } from './measure.mjs'
+import { requirePackages } from './require-packages.mjs'
 import { checkAnswer, growTree } from './sleep/tree.mjs'
 import { atWorkbench, readOptions } from './workbench.mjs'
 
 const options = readOptions()
+requirePackages('linux-perf')
 const times = options.quick ? 5 : 40
 const HEAP_BYTES = 1000e6
 const SAMPLE_MS = 0.05

@@ -30,12 +30,16 @@ export class MemoryBucket {
   }
 
   async status() {
-    return { values: 0 }
+    return { values: 0, streamInfo: { state: { last_seq: 0 }, config: { name: 'fleet' } } }
   }
 
   /** Hosts follow changes over the network; the model has one copy of the directory, which writes to it directly. */
   async watch() {
-    return { stop: () => {}, async *[Symbol.asyncIterator]() {} }
+    let stop
+    const stopped = new Promise((resolve) => {
+      stop = () => resolve({ done: true })
+    })
+    return { stop, [Symbol.asyncIterator]: () => ({ next: () => stopped }) }
   }
 
   #put(key, value) {

@@ -5,6 +5,10 @@ const TICKS_PER_SECOND = 100
 /** Until the server has done what follows from the last request. */
 const SETTLE_MS = 3000
 
+/** What `measureIdleShare` counts, for the text below a table. */
+export const COUNTED_CPU =
+  'CPU time is that of all threads of the server, of every process below it in the tree of processes, and of those below it that ended meanwhile.'
+
 /** The share of one core that the server and the processes it started use while no request comes. */
 export async function measureIdleShare({ child }, seconds) {
   await sleep(SETTLE_MS)

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { megabytes, ms, summarize, table, verdict } from '../measure.mjs'
-import { measureIdleShare } from './cpu-time.mjs'
+import { COUNTED_CPU, measureIdleShare } from './cpu-time.mjs'
 import { makeSleeping } from './make-sleeping.mjs'
-import { availableBytes, measureWakes, percent, untilQuiet } from './observe.mjs'
+import { availableBytes, measureWakesBesideAwake, PAUSE_MS, percent, untilQuiet } from './observe.mjs'
 
 const GOAL_BYTES_EACH = 6e6
 const PAGE = 1000
@@ -21,8 +21,13 @@ export async function measureFrozen(server, client, { count, wakes, idleSeconds 
     privateBytes += memory?.privateBytes ?? 0
   }
   const frozen = await countFrozen(client)
-  const wake = summarize(await measureWakes(client, sandboxes, { tier: 'frozen', times: wakes }))
-  return { count, idleSeconds, idleShare, privateBytes, hostBytes, frozen, wake }
+  // Made last, so that no other figure includes them.
+  const awake = await makeSleeping(client, { count: Math.min(wakes, count), from: count })
+  const first = await measureWakesBesideAwake(client, { asleep: sandboxes, awake, tier: 'frozen' })
+  return {
+    ...{ count, idleSeconds, idleShare, privateBytes, hostBytes, frozen },
+    ...{ wake: summarize(first.asleep), awake: summarize(first.awake) },
+  }
 }
 
 /** How many of all sandboxes are frozen now. */
@@ -37,7 +42,8 @@ async function countFrozen(client) {
   return frozen
 }
 
-export function describeFrozen({ count, idleSeconds, idleShare, privateBytes, hostBytes, frozen, wake }) {
+export function describeFrozen(result) {
+  const { count, idleSeconds, idleShare, privateBytes, hostBytes, frozen, wake, awake } = result
   const goalGB = (count * GOAL_BYTES_EACH) / 1e9
   const rows = [
     [
@@ -48,13 +54,14 @@ export function describeFrozen({ count, idleSeconds, idleShare, privateBytes, ho
     ],
     ['less memory available on the host, page cache not counted', `${megabytes(hostBytes)} MB`, '', ''],
     [
-      `CPU of the server and its processes, for ${idleSeconds} s`,
+      `CPU of the server and its child processes, for ${idleSeconds} s`,
       percent(idleShare),
       '',
       verdict(idleShare * 100, { atMost: 0.5 }, '%'),
     ],
     ['first result', `${ms(wake.p50)} ms`, `${ms(wake.p99)} ms`, verdict(wake.p50, { atMost: 4 }, 'ms')],
+    ['control: first result of one that stayed awake', `${ms(awake.p50)} ms`, `${ms(awake.p99)} ms`, ''],
   ]
-  const share = `After that, ${frozen} of all ${count} were still frozen.`
+  const share = `${frozen} of all ${count} were still frozen before the first results. ${COUNTED_CPU} First results come in turns, after pauses of ${PAUSE_MS} ms, each from another sandbox.`
   return `${table([`${count} sandboxes, forked from one and frozen`, 'value, or p50', 'p99', 'goal'], rows)}\n\n${share}`
 }

@@ -2,7 +2,10 @@ const FORK_AT_ONCE = 20
 /** What each sandbox changes by itself. */
 export const CHANGE_BYTES = 100_000
 
-/** Forks `count` sandboxes of one parent; each changes something of its own and sleeps. Numbers start at `from`. */
+/**
+ * Forks `count` sandboxes of one parent; each changes something of its own and sleeps, or stays awake without a `tier`.
+ * Numbers start at `from`.
+ */
 export async function makeSleeping(client, { count, tier, from = 0 }) {
   const parent = await client.create()
   await client.run(parent.id, 'import os')
@@ -14,7 +17,7 @@ export async function makeSleeping(client, { count, tier, from = 0 }) {
     const change = async ({ id }, index) => {
       const number = from + made.length + index
       await client.run(id, `x = ${number}; own = os.urandom(${CHANGE_BYTES})`)
-      await client.standby(id, tier)
+      if (tier !== undefined) await client.standby(id, tier)
       return { id, number }
     }
     made.push(...(await Promise.all(forked.children.map(change))))

@@ -7,19 +7,38 @@ import { measureIdleShare } from './cpu-time.mjs'
 const UPKEEP_MAX_MS = 20 * 60_000
 const QUIET_MAX_MS = 5 * 60_000
 const QUIET_SHARE = 0.02
+/** Before each result. */
+export const PAUSE_MS = 300
 
 /** Times first results of `times` sandboxes that are picked at random, and puts each back to sleep. */
 export async function measureWakes(client, sandboxes, { tier, times }) {
   const samples = []
-  for (const { id, number } of pickRandom(sandboxes, times)) {
-    await sleep(300)
-    const began = performance.now()
-    const { stdout } = await client.run(id, 'print(x)')
-    samples.push(performance.now() - began)
-    if (stdout !== `${number}\n`) throw new Error(`sandbox ${number} printed ${stdout}`)
-    await client.standby(id, tier)
+  for (const sandbox of pickRandom(sandboxes, times)) {
+    samples.push(await timeResult(client, sandbox))
+    await client.standby(sandbox.id, tier)
   }
   return samples
+}
+
+/** The same, in turns with sandboxes that stayed awake: what of a first result is not the wake. */
+export async function measureWakesBesideAwake(client, { asleep, awake, tier }) {
+  const samples = { asleep: [], awake: [] }
+  const picked = pickRandom(asleep, awake.length)
+  for (const [turn, sandbox] of picked.entries()) {
+    samples.asleep.push(await timeResult(client, sandbox))
+    await client.standby(sandbox.id, tier)
+    samples.awake.push(await timeResult(client, awake[turn]))
+  }
+  return samples
+}
+
+async function timeResult(client, { id, number }) {
+  await sleep(PAUSE_MS)
+  const began = performance.now()
+  const { stdout } = await client.run(id, 'print(x)')
+  const took = performance.now() - began
+  if (stdout !== `${number}\n`) throw new Error(`sandbox ${number} printed ${stdout}`)
+  return took
 }
 
 /** Each at most once. */

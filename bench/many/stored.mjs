@@ -1,5 +1,5 @@
 import { megabytes, ms, summarize, table, verdict } from '../measure.mjs'
-import { measureIdleShare } from './cpu-time.mjs'
+import { COUNTED_CPU, measureIdleShare } from './cpu-time.mjs'
 import { CHANGE_BYTES } from './make-sleeping.mjs'
 import { measureWakes, percent, residentBytes, untilQuiet } from './observe.mjs'
 
@@ -51,7 +51,7 @@ export function describeStored(result) {
     megabytesOf('disk per sandbox beyond what it changed', diskPerSandbox, 2),
     megabytesOf('resident memory of the server', result.residentBytes, 300),
     value(
-      `CPU of the server and its processes, for ${result.idleSeconds} s with all asleep`,
+      `CPU of the server and its child processes, for ${result.idleSeconds} s with all asleep`,
       percent(idleShare),
       idleShare * 100,
       { atMost: 0.5 },
@@ -63,5 +63,5 @@ export function describeStored(result) {
     times(`first result with ${count} stored`, wake),
     times('… after the restart', wakeAfterRestart),
   ]
-  return `${table([`${count} sandboxes, forked from one and stored`, 'value, or p50', 'p99', 'goal'], rows)}\n\nEach sandbox has changed ${megabytes(CHANGE_BYTES)} MB of its own. ${count - result.unfolded} of ${count} snapshots had folded pages, and all of those that were woken with ten stored.`
+  return `${table([`${count} sandboxes, forked from one and stored`, 'value, or p50', 'p99', 'goal'], rows)}\n\nEach sandbox has changed ${megabytes(CHANGE_BYTES)} MB of its own. ${count - result.unfolded} of ${count} snapshots had folded pages, and all of those that were woken with ten stored. ${COUNTED_CPU}`
 }

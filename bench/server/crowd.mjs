@@ -10,12 +10,13 @@ import { inParallel, timePlainPython } from './plain-process.mjs'
 const TICK_MS = 10
 /** Until the server has done what follows from the sleeps. */
 const SETTLE_MS = 3000
+const TEN = 10
 
 /**
  * Wakes `count` stored sandboxes in random order, `rounds` times. Measures latencies, CPU time and the memory of the
  * server. After each round all are stored again, which does not count; then comes the control, as many plain processes.
  */
-export async function measureCrowd({ client, server, layout, count, clients, rounds }) {
+export async function measureCrowd({ client, server, layout, count, clients, rounds, tens }) {
   const heapBefore = await server.liveBytes()
   const sandboxes = []
   for (let number = 0; number < count; number++) {
@@ -45,6 +46,7 @@ export async function measureCrowd({ client, server, layout, count, clients, rou
     await sleep(SETTLE_MS)
     control.push(await inParallel(clients, sandboxes, timePlainPython))
   }
+  const ten = await measureTen({ client, sandboxes, rounds: tens })
   const heapAfter = await server.liveBytes()
   for (const { id } of sandboxes) await client.remove(id)
   return {
@@ -53,8 +55,28 @@ export async function measureCrowd({ client, server, layout, count, clients, rou
       ...summarize(control.flatMap(({ results }) => results)),
       perSecond: median(control.map(({ perSecond }) => perSecond)),
     },
-    ...{ residentBefore, residentAfter, heapBefore, heapAfter },
+    ...{ ten, residentBefore, residentAfter, heapBefore, heapAfter },
   }
+}
+
+/** Wakes ten stored sandboxes at once, in turns with ten plain processes at once: until the last one has answered. */
+async function measureTen({ client, sandboxes, rounds }) {
+  const samples = []
+  const control = []
+  while (samples.length < rounds) {
+    const ten = shuffled(sandboxes).slice(0, TEN)
+    await sleep(SETTLE_MS)
+    const began = performance.now()
+    const { errors } = await wakeAll({ client, clients: TEN, sandboxes: ten })
+    samples.push(performance.now() - began)
+    if (errors > 0) throw new Error('One of ten sandboxes has not answered.')
+    await inParallel(TEN, ten, ({ id }) => client.standby(id, 'stored'))
+    await sleep(SETTLE_MS)
+    const startedAt = performance.now()
+    await inParallel(TEN, ten, timePlainPython)
+    control.push(performance.now() - startedAt)
+  }
+  return { ...summarize(samples), control: summarize(control) }
 }
 
 async function wakeAll({ client, clients, sandboxes }) {

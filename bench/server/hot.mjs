@@ -27,10 +27,10 @@ export async function measureHot(client, { runs, pauses }) {
   for (let turn = 0; turn < runs / TURN; turn++) {
     await once()
     for (let i = 0; i < TURN; i++) ours.push(await once())
-    await ipykernel?.runOnce()
-    for (let i = 0; ipykernel !== undefined && i < TURN; i++) theirs.push(await ipykernel.runOnce())
+    await ipykernel.runOnce()
+    for (let i = 0; i < TURN; i++) theirs.push(await ipykernel.runOnce())
   }
-  await ipykernel?.end()
+  await ipykernel.end()
   const paused = []
   for (let i = 0; i < pauses; i++) {
     await sleep(PAUSE_MS)
@@ -39,7 +39,7 @@ export async function measureHot(client, { runs, pauses }) {
   await client.remove(id)
   return {
     ours: summarize(ours),
-    ...(theirs.length > 0 && { ipykernel: summarize(theirs) }),
+    ipykernel: summarize(theirs),
     paused: summarize(paused),
   }
 }
