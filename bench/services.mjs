@@ -1,5 +1,5 @@
 // Measures services: a request to one that sleeps, against a wake of the same sandbox and against the program awake,
-// and replicas that follow the load.
+// replicas that follow the load, and rollbacks.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ms, report, summarize, table } from './measure.mjs'
 import { measureWithWrk } from './ports/wrk.mjs'
@@ -15,6 +15,7 @@ const STORED_EVERY = 5
 const PAUSE_MS = 500
 const SECONDS = options.quick ? 3 : 15
 const REPLICAS = 5
+const ROLLBACKS = options.quick ? 4 : 40
 const start = 'python3 -m http.server $PORT --bind 127.0.0.1'
 
 await atServer(options, async (context) => {
@@ -25,16 +26,17 @@ await atServer(options, async (context) => {
   const result = {
     tiers: await measureTiers(context, { sandboxId, path }),
     scale: await measureScale(context),
+    rollbacks: await measureRollbacks(context),
   }
   await report({ name: 'services', options, result, text: describe(result) })
-  for (const name of ['sleeper', 'wide']) await client.call('DELETE', `/v1/services/${name}`)
+  for (const name of ['sleeper', 'wide', 'rolled']) await client.call('DELETE', `/v1/services/${name}`)
 })
 
-async function deploy(client, name, more) {
+async function deploy(client, name, more, version = 1) {
   await client.call('PUT', `/v1/services/${name}`, { port: 3000, template: 'python', start, ...more })
   for (;;) {
     const service = await client.call('GET', `/v1/services/${name}`)
-    if (service.version === 1) return service
+    if (service.version === version) return service
     if (service.versions[0].state === 'failed') throw new Error(service.versions[0].error)
     await sleep(100)
   }
@@ -116,7 +118,20 @@ async function measureScale({ client, server }) {
   return { ...found, reachedMs }
 }
 
-function describe({ tiers, scale }) {
+/** Between two versions and back, until a request gets its answer. Every rollback makes a new replica. */
+async function measureRollbacks({ client, server }) {
+  for (const version of [1, 2]) await deploy(client, 'rolled', { replicas: { max: 1 } }, version)
+  const samples = { rollback: [], 'first request after it': [] }
+  for (let round = 0; round < ROLLBACKS; round++) {
+    await sleep(PAUSE_MS)
+    const version = 1 + (round % 2)
+    samples.rollback.push(await timed(() => client.call('POST', '/v1/services/rolled/rollback', { version })))
+    samples['first request after it'].push(await timed(() => request(server, '/v1/services/rolled/http/')))
+  }
+  return Object.fromEntries(Object.entries(samples).map(([name, list]) => [name, summarize(list)]))
+}
+
+function describe({ tiers, scale, rollbacks }) {
   const titles = { hot: 'awake, right after another request' }
   const rows = Object.entries(tiers).map(([name, { times, p50, p99 }]) => [
     ...[titles[name] ?? name, times],
@@ -130,5 +145,10 @@ All but the row right after another request come after the same pause of ${PAUSE
 
 From one replica that sleeps on disk to ${REPLICAS} that answer, with 16 connections of wrk: ${
     scale.reachedMs === undefined ? 'not reached' : `${Math.round(scale.reachedMs)} ms`
-  }; ${Math.round(scale.perSecond)} requests per second, p50 ${ms(scale.p50)} ms, p99 ${ms(scale.p99)} ms, no request failed.`
+  }; ${Math.round(scale.perSecond)} requests per second, p50 ${ms(scale.p50)} ms, p99 ${ms(scale.p99)} ms, no request failed.
+
+${table(
+  ['rollback to a version with no replica', 'times', 'p50 ms', 'p99 ms'],
+  Object.entries(rollbacks).map(([name, { times, p50, p99 }]) => [name, times, ms(p50), ms(p99)]),
+)}`
 }
