@@ -52,8 +52,13 @@ export class ActiveWork {
 
   /** Whether background processes would keep the sandbox awake. */
   get countsBackground(): boolean {
+    return this.uncalledMs < this.#options.maxBackgroundMs()
+  }
+
+  /** For how long no work that a caller asked for has been active. */
+  get uncalledMs(): number {
     const isCalled = [...this.#entries].some(({ kind }) => kind !== 'cpu')
-    return (isCalled ? 0 : this.#lastCalled.elapsedMs) < this.#options.maxBackgroundMs()
+    return isCalled ? 0 : this.#lastCalled.elapsedMs
   }
 
   /** Whether background processes are known that keep the sandbox awake. */

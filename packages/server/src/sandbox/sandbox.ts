@@ -42,7 +42,7 @@ import { deleteSandbox, deleteSandboxSoon } from './transitions/remove.ts'
 import { rollbackTo } from './transitions/rollback.ts'
 import { takeSnapshot } from './transitions/snapshot.ts'
 import { thawNow, wake } from './transitions/wake.ts'
-import { UsageMeter } from './usage-meter.ts'
+import { type CpuUse, UsageMeter } from './usage-meter.ts'
 import type { StandbyCause, UseOptions, WakeCause } from './use-options.ts'
 import { explainWhy } from './why.ts'
 
@@ -369,14 +369,14 @@ export class Sandbox {
     this.#burrow = undefined
   }
 
-  /** Reports what its processes used since the last sample. Returns their share of a CPU. */
-  async sample(): Promise<number | undefined> {
+  /** Reports what its processes used since the last sample. */
+  async sample(): Promise<CpuUse | undefined> {
     const burrow = this.#burrow
     // A burrow that ended meanwhile has no cgroup to read.
     const usage = await burrow?.usage().catch(() => undefined)
     if (burrow === undefined || usage === undefined || this.#burrow !== burrow) return undefined
     await this.memory.observe(burrow, usage)
-    return this.#meter.sample(this.#row, usage)
+    return this.#meter.sample(this.#row, usage, this.work.uncalledMs)
   }
 
   /** Frees the disk space of a snapshot that nothing refers to, without making the caller wait. */
