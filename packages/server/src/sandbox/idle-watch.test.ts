@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { newSandboxId } from '@dormouse/contracts'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { FakeClock, serverClock } from '../clock/testing/fake-clock.ts'
@@ -95,18 +96,29 @@ test('a sandbox that used much CPU in a time with a wake or a call in it sleeps 
       return { [Symbol.dispose]: () => Object.assign(work, { isBusy: false }) }
     },
   }
-  Object.assign(sandbox, { work, memory: {}, checkpoints: {}, lock: {}, background: { check: async () => {} } })
+  Object.assign(sandbox, {
+    work,
+    memory: {},
+    checkpoints: {},
+    lock: {},
+    background: { check: async () => {} },
+  })
   Object.assign(sandbox, {
     sample: async () => samples.shift(),
     standby: async () => seen.push('sleeps'),
   })
   Object.assign(sandbox.row, { state: 'running', idleTimeoutMs: 1_000, tier: undefined })
   sandboxes.add(sandbox)
-  await pass(500)
+  const round = async () => {
+    await pass(500)
+    // A round lets others have their turn, by a timer that is not faked.
+    for (let turn = 0; turn < 5; turn += 1) await nextTurn()
+  }
+  await round()
   expect(seen).toEqual([])
-  await pass(500)
+  await round()
   expect(seen).toEqual(['cpu: processes that use 50 % of a CPU'])
-  await pass(500)
+  await round()
   expect(seen).toEqual(['cpu: processes that use 50 % of a CPU', 'sleeps'])
   watch[Symbol.dispose]()
 })

@@ -13,7 +13,7 @@ import type { KeepArguments } from '../network/incoming-connections.ts'
 import type { LedgerEntry } from '../store/ledger-rows.ts'
 import type { Page } from '../store/page.ts'
 import type { SandboxRow, Tier } from '../store/sandbox-rows.ts'
-import { ActiveWork } from './active-work.ts'
+import { ActiveWork, type HoldKind } from './active-work.ts'
 import { type AttachOptions, attach } from './attach.ts'
 import { attachRun, type RunToFollow } from './attach-run.ts'
 import { AttachedProcess } from './attached-process.ts'
@@ -168,7 +168,7 @@ export class Sandbox {
   }
 
   /** Keeps the sandbox awake until disposed, or until `untilMs` has passed. */
-  hold(what: string, untilMs?: number, kind: 'hold' | 'connection' = 'hold'): Disposable {
+  hold(what: string, untilMs?: number, kind: HoldKind = 'hold'): Disposable {
     return this.work.hold(kind, what, untilMs)
   }
 
