@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { FakeClock, serverClock } from '../clock/testing/fake-clock.ts'
 import { Moment } from '../clock/moment.ts'
+import { FakeClock, serverClock } from '../clock/testing/fake-clock.ts'
 import { ActiveWork } from './active-work.ts'
 
 function start() {
