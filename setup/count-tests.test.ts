@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { countTests } from './count-tests.mjs'
+import { countByFile, countTests, failedTests } from './count-tests.mjs'
 import { failedFiles } from './failed-files.mjs'
 import { filesOf } from './unhandled-reporter.mjs'
 
@@ -30,6 +30,30 @@ it('countTests takes the later of two results of a file', () => {
     JSON.stringify({ testResults }),
   )
   expect(countTests(...reports)).toEqual({ passed: 3, failed: 0, skipped: 0 })
+})
+
+it('countTests counts a test of a file in two projects once, as skipped only where neither ran it', () => {
+  const ran = (...tests: [string, string][]) => ({
+    ...{ name: 'a.test.ts', status: 'passed' },
+    assertionResults: tests.map(([fullName, status]) => ({ fullName, status })),
+  })
+  const testResults = [
+    ran(['one', 'passed'], ['two', 'skipped'], ['three', 'skipped']),
+    ran(['one', 'skipped'], ['two', 'passed'], ['three', 'skipped']),
+  ]
+  const report = JSON.stringify({ testResults })
+  expect(countTests(report)).toEqual({ passed: 2, failed: 0, skipped: 1 })
+  expect(countByFile(report).get('a.test.ts')).toMatchObject({ skipped: 1 })
+})
+
+it('failedTests names each test that failed with the beginning of its reason', () => {
+  const failureMessages = ['AssertionError: expected 1 to be 2\n- 2\n+ 1\n    at file.test.ts:1:1\n    at b']
+  const failed = { status: 'failed', fullName: 'sums are right', failureMessages }
+  const passed = { status: 'passed', fullName: 'others' }
+  const testResults = [{ name: 'a.test.ts', status: 'failed', assertionResults: [passed, failed] }]
+  expect(failedTests(JSON.stringify({ testResults }))).toEqual([
+    'sums are right\n  AssertionError: expected 1 to be 2\n  - 2\n  + 1',
+  ])
 })
 
 it('failedFiles names the files that failed, unless they are many', () => {

@@ -5,6 +5,7 @@ import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { commandIndex, hasJsonFlag, parseArguments, takeHelpFlags, UsageError } from './arguments.mjs'
 import { CLIENT_COMMANDS, isClientCommand } from './client-commands.mjs'
+import { closeLostTerminals } from './client-io.mjs'
 
 const repoDir = dirname(dirname(fileURLToPath(import.meta.url)))
 const interruption = new AbortController()
@@ -22,6 +23,7 @@ if (isClientCommand(typed.slice(at))) {
   process.exit(await runClientCommand([command, ...typed.slice(0, at), ...rest]))
 }
 
+closeLostTerminals()
 for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
   process.on(signal, () => interruption.abort(signal))
 }

@@ -8,7 +8,11 @@ test('files that took long are listed, longest first, without the directory of t
     endTime: seconds * 1000,
   })
   const report = {
-    testResults: [took('tests/b.test.ts', 12), took('tests/short.test.ts', 1), took('a.test.ts', 40)],
+    testResults: [
+      ...[took('tests/b.test.ts', 12), took('tests/short.test.ts', 1), took('a.test.ts', 40)],
+      // By another project.
+      took('a.test.ts', 7),
+    ],
   }
   const durations = readDurations(JSON.stringify(report), '/repo')
   expect(Object.entries(durations)).toEqual([

@@ -88,7 +88,11 @@ async function firstPid(layout: Layout, id: BurrowId): Promise<number> {
 /** Spares are the engine's, not a burrow's: it makes and removes them as it likes. */
 async function burrowEntries(place: string, layout: Layout): Promise<string[]> {
   const names = await readdir(place).catch(() => [])
-  return names
-    .filter((name) => name.startsWith('bw-') && !existsSync(layout.burrow(name as BurrowId).spareMark))
-    .map((name) => join(place, name))
+  return (
+    names
+      .filter((name) => name.startsWith('bw-') && !existsSync(layout.burrow(name as BurrowId).spareMark))
+      .map((name) => join(place, name))
+      // A spare that was removed meanwhile has lost its mark last.
+      .filter((path) => existsSync(path))
+  )
 }

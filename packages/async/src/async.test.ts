@@ -209,7 +209,7 @@ describe('retryUntilDone', () => {
       onFailure: (error) => failures.push(error),
     })
     expect(attempts).toBe(1)
-    await vi.waitFor(() => expect(attempts).toBe(3))
+    await expect.poll(() => attempts).toBe(3)
     expect(failures).toHaveLength(2)
   })
 })

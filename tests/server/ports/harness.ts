@@ -60,6 +60,7 @@ export function send(
 
 export class EchoSocket {
   readonly raw: WebSocket
+  /** Without `keepsBytes` only those of text: many bytes would fill the memory. */
   readonly messages: string[] = []
   readonly opened: Promise<void>
   /** The code that it was closed with, or the status of an answer that was no upgrade. */
@@ -68,10 +69,15 @@ export class EchoSocket {
 
   constructor(
     url: string,
-    { protocols = [], headers = {} }: { protocols?: string[]; headers?: object } = {},
+    {
+      protocols = [],
+      headers = {},
+      keepsBytes = true,
+    }: { protocols?: string[]; headers?: object; keepsBytes?: boolean } = {},
   ) {
     this.raw = new WebSocket(url.replace(/^http/, 'ws'), protocols, { headers: { ...headers } })
-    this.raw.on('message', (data: Buffer) => {
+    this.raw.on('message', (data: Buffer, isBinary) => {
+      if (isBinary && !keepsBytes) return
       this.messages.push(data.toString())
       this.#wake()
     })

@@ -11,6 +11,7 @@ export default defineConfig({
     include: ['packages/egress/src/testing/namespaced/*.namespaced.ts'],
     pool: 'threads',
     fileParallelism: false,
-    testTimeout: 30_000,
+    testTimeout: 60_000,
+    expect: { poll: { timeout: 20_000 } },
   },
 })

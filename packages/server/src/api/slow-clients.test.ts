@@ -76,9 +76,9 @@ test('a reader of events that takes nothing is cut off, and the run is left alon
   // The answer is never read.
   request.on('response', (response) => response.on('error', closed))
   request.end('{"code":"1"}')
-  await vi.waitFor(() => expect(http.runs.started).toHaveLength(1))
+  await expect.poll(() => http.runs.started).toHaveLength(1)
   const run = http.runs.started[0] as FakeRun
-  await vi.waitFor(async () => expect(await connections()).toBe(0), { timeout: 5000 })
+  await expect.poll(() => connections()).toBe(0)
   expect(run.pulled).toBeLessThan(60)
   expect(http.runs.interrupted).toEqual([])
   request.destroy()
@@ -96,8 +96,8 @@ test('a reader of a large answer that takes nothing is cut off', async () => {
   socket.write(
     `GET /v1/sandboxes HTTP/1.1\r\nHost: a\r\nAuthorization: ${http.as('run').authorization}\r\n\r\n`,
   )
-  await vi.waitFor(async () => expect(await connections()).toBe(1))
-  await vi.waitFor(async () => expect(await connections()).toBe(0), { timeout: 5000 })
+  await expect.poll(() => connections()).toBe(1)
+  await expect.poll(() => connections()).toBe(0)
   socket.destroy()
 })
 

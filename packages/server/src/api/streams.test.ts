@@ -1,7 +1,7 @@
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { DormouseError } from '@dormouse/contracts'
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { FakeRun } from './testing/fake-sandboxes.ts'
 import { type TestApp, testApp } from './testing/test-app.ts'
 
@@ -164,7 +164,7 @@ describe('a caller that goes away', () => {
     })
     request.on('error', () => {})
     request.end(JSON.stringify(body))
-    await vi.waitFor(() => expect(http.runs.started).toHaveLength(1))
+    await expect.poll(() => http.runs.started).toHaveLength(1)
     request.destroy()
   }
 
@@ -182,7 +182,7 @@ describe('a caller that goes away', () => {
     ['JSON', { accept: 'application/json' }],
   ])('%s: the run is interrupted when that was asked for', async (_name, headers) => {
     await leave({ code: '1', onDisconnect: 'interrupt' }, headers)
-    await vi.waitFor(() => expect(http.runs.interrupted).toEqual([latest().runId]))
+    await expect.poll(() => http.runs.interrupted).toEqual([latest().runId])
   })
 
   test('a run that is over is not interrupted when its connection closes', async () => {
@@ -236,7 +236,7 @@ describe('the events of a run', () => {
   test('are followed, or not', async () => {
     http.runs.script = () => {}
     void open('POST', `/v1/sandboxes/${id}/run`, { code: '2' }, NDJSON).then(({ text }) => text())
-    await vi.waitFor(() => expect(http.runs.started).toHaveLength(2))
+    await expect.poll(() => http.runs.started).toHaveLength(2)
     expect(seqs((await http.send('GET', `${path()}?follow=false`)).text)).toEqual([0])
     const stream = await open('GET', path())
     latest().emit(EXIT)
@@ -296,6 +296,6 @@ describe('a run in a sandbox of its own', () => {
     const { request } = await open('POST', '/v1/run', { code: '1' }, NDJSON)
     expect(left()).toHaveLength(1)
     request.destroy()
-    await vi.waitFor(() => expect(left()).toEqual([]))
+    await expect.poll(() => left()).toEqual([])
   })
 })

@@ -7,6 +7,8 @@ import type { WakeCause } from './use-options.ts'
 
 type WorkAnswer = WhyAnswer['work'][number]
 type Kind = WorkAnswer['kind']
+/** `bytes`: of a connection that outlives sleeps. A standby that is asked for does not wait until it is silent. */
+export type HoldKind = 'hold' | 'connection' | 'bytes'
 
 interface Entry {
   readonly kind: Kind
@@ -52,8 +54,13 @@ export class ActiveWork {
 
   /** Whether background processes would keep the sandbox awake. */
   get countsBackground(): boolean {
+    return this.uncalledMs < this.#options.maxBackgroundMs()
+  }
+
+  /** For how long no work that a caller asked for has been active. */
+  get uncalledMs(): number {
     const isCalled = [...this.#entries].some(({ kind }) => kind !== 'cpu')
-    return (isCalled ? 0 : this.#lastCalled.elapsedMs) < this.#options.maxBackgroundMs()
+    return isCalled ? 0 : this.#lastCalled.elapsedMs
   }
 
   /** Whether background processes are known that keep the sandbox awake. */
@@ -71,11 +78,11 @@ export class ActiveWork {
   }
 
   /** Work that lasts until it is disposed. */
-  begin(kind: Kind, what: string): Disposable {
+  begin(kind: Kind, what: string, { isAwaited = true } = {}): Disposable {
     const entry = { kind, what, since: this.#options.clock.wallMs() }
     this.#entries.add(entry)
     const watches = kind === 'cpu' ? [] : [...this.#watches]
-    for (const watch of watches) watch.begin(entry)
+    for (const watch of watches) watch.begin(entry, { isAwaited })
     return {
       [Symbol.dispose]: () => {
         if (!this.#entries.delete(entry)) return
@@ -99,8 +106,9 @@ export class ActiveWork {
   }
 
   /** Work that lasts until it is disposed or `untilMs` has passed. */
-  hold(kind: 'hold' | 'connection', what: string, untilMs: number | undefined): Disposable {
-    const work = this.begin(kind, what)
+  hold(kind: HoldKind, what: string, untilMs: number | undefined): Disposable {
+    const isBytes = kind === 'bytes'
+    const work = this.begin(isBytes ? 'connection' : kind, what, { isAwaited: !isBytes })
     if (untilMs === undefined) return work
     const timer = setTimeout(() => work[Symbol.dispose](), untilMs).unref()
     return {

@@ -4,6 +4,8 @@ import { settledWithin } from '@dormouse/async'
 export class CallWatch implements Disposable {
   readonly #controller = new AbortController()
   readonly #begun = new Set<object>()
+  /** Those that `ended` waits for. */
+  readonly #awaited = new Set<object>()
   readonly #stop: (watch: CallWatch) => void
   #notify = () => {}
 
@@ -25,19 +27,22 @@ export class CallWatch implements Disposable {
     this.#controller.abort()
   }
 
-  begin(call: object): void {
+  /** `isAwaited`: it ends by itself, unlike a connection that carries bytes all the time. */
+  begin(call: object, { isAwaited }: { isAwaited: boolean }): void {
     this.#begun.add(call)
+    if (isAwaited) this.#awaited.add(call)
     this.interrupt()
   }
 
   end(call: object): void {
     this.#begun.delete(call)
-    if (!this.isNeeded) this.#notify()
+    this.#awaited.delete(call)
+    if (this.#awaited.size === 0) this.#notify()
   }
 
-  /** Resolves when calls that began have ended, or after this time. */
+  /** Resolves when the calls that began and end by themselves have ended, or after this time. */
   async ended(timeoutMs: number): Promise<void> {
-    if (!this.isNeeded) return
+    if (this.#awaited.size === 0) return
     const ended = new Promise<void>((resolve) => {
       this.#notify = resolve
     })

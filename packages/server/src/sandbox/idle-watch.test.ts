@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { newSandboxId } from '@dormouse/contracts'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { FakeClock, serverClock } from '../clock/testing/fake-clock.ts'
@@ -76,5 +77,48 @@ test('a change ends its rest, and so does what is due', async () => {
   expect(await pass(500)).toBe(1)
   // Due in half a second.
   expect(await pass(500)).toBe(1)
+  watch[Symbol.dispose]()
+})
+
+test('a sandbox that used much CPU in a time with a wake or a call in it sleeps after a sample of its own', async () => {
+  const { watch, sandboxes, sandbox, pass } = start()
+  const samples = [
+    { share: 0.5, isOwn: false },
+    { share: 0.5, isOwn: true },
+    { share: 0.001, isOwn: false },
+  ]
+  const seen: string[] = []
+  const work = {
+    ...{ idleMs: 2_000, isBusy: false },
+    begin: (kind: string, what: string) => {
+      seen.push(`${kind}: ${what}`)
+      work.isBusy = true
+      return { [Symbol.dispose]: () => Object.assign(work, { isBusy: false }) }
+    },
+  }
+  Object.assign(sandbox, {
+    work,
+    memory: {},
+    checkpoints: {},
+    lock: {},
+    background: { check: async () => {} },
+  })
+  Object.assign(sandbox, {
+    sample: async () => samples.shift(),
+    standby: async () => seen.push('sleeps'),
+  })
+  Object.assign(sandbox.row, { state: 'running', idleTimeoutMs: 1_000, tier: undefined })
+  sandboxes.add(sandbox)
+  const round = async () => {
+    await pass(500)
+    // A round lets others have their turn, by a timer that is not faked.
+    for (let turn = 0; turn < 5; turn += 1) await nextTurn()
+  }
+  await round()
+  expect(seen).toEqual([])
+  await round()
+  expect(seen).toEqual(['cpu: processes that use 50 % of a CPU'])
+  await round()
+  expect(seen).toEqual(['cpu: processes that use 50 % of a CPU', 'sleeps'])
   watch[Symbol.dispose]()
 })

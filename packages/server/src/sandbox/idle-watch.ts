@@ -42,6 +42,8 @@ export class IdleWatch implements Disposable {
   readonly #options: IdleWatchOptions
   /** The CPU use of sandboxes whose processes work by themselves. */
   readonly #cpuWork = new Map<Sandbox, Disposable>()
+  /** Their last sample does not tell whether their processes work by themselves. They stay awake until the next. */
+  readonly #unjudged = new WeakSet<Sandbox>()
   /** Sandboxes that this watch is acting on. */
   readonly #acting = new Set<Sandbox>()
   readonly #timers = new TimerWakes()
@@ -132,7 +134,7 @@ export class IdleWatch implements Disposable {
       this.#act(sandbox, 'pause', () => pauseAtLimit(sandbox))
       return
     }
-    if (isDue(untilSleep(sandbox))) {
+    if (isDue(untilSleep(sandbox)) && !this.#unjudged.has(sandbox)) {
       this.#act(sandbox, 'standby', () => retire(sandbox, isMemoryLow))
       return
     }
@@ -165,11 +167,16 @@ export class IdleWatch implements Disposable {
   }
 
   async #sample(sandbox: Sandbox): Promise<void> {
-    const share = await sandbox.sample()
+    const use = await sandbox.sample()
     this.#endCpuWork(sandbox)
+    this.#unjudged.delete(sandbox)
     // The CPU time of calls and runs is already counted as their work.
-    if (share === undefined || share < BUSY_CPU_SHARE || sandbox.work.isBusy) return
-    const work = sandbox.work.begin('cpu', `processes that use ${Math.round(share * 100)} % of a CPU`)
+    if (use === undefined || use.share < BUSY_CPU_SHARE || sandbox.work.isBusy) return
+    if (!use.isOwn) {
+      this.#unjudged.add(sandbox)
+      return
+    }
+    const work = sandbox.work.begin('cpu', `processes that use ${Math.round(use.share * 100)} % of a CPU`)
     this.#cpuWork.set(sandbox, work)
   }
 

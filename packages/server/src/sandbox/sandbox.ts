@@ -13,7 +13,7 @@ import type { KeepArguments } from '../network/incoming-connections.ts'
 import type { LedgerEntry } from '../store/ledger-rows.ts'
 import type { Page } from '../store/page.ts'
 import type { SandboxRow, Tier } from '../store/sandbox-rows.ts'
-import { ActiveWork } from './active-work.ts'
+import { ActiveWork, type HoldKind } from './active-work.ts'
 import { type AttachOptions, attach } from './attach.ts'
 import { attachRun, type RunToFollow } from './attach-run.ts'
 import { AttachedProcess } from './attached-process.ts'
@@ -42,7 +42,7 @@ import { deleteSandbox, deleteSandboxSoon } from './transitions/remove.ts'
 import { rollbackTo } from './transitions/rollback.ts'
 import { takeSnapshot } from './transitions/snapshot.ts'
 import { thawNow, wake } from './transitions/wake.ts'
-import { UsageMeter } from './usage-meter.ts'
+import { type CpuUse, UsageMeter } from './usage-meter.ts'
 import type { StandbyCause, UseOptions, WakeCause } from './use-options.ts'
 import { explainWhy } from './why.ts'
 
@@ -168,7 +168,7 @@ export class Sandbox {
   }
 
   /** Keeps the sandbox awake until disposed, or until `untilMs` has passed. */
-  hold(what: string, untilMs?: number, kind: 'hold' | 'connection' = 'hold'): Disposable {
+  hold(what: string, untilMs?: number, kind: HoldKind = 'hold'): Disposable {
     return this.work.hold(kind, what, untilMs)
   }
 
@@ -369,14 +369,14 @@ export class Sandbox {
     this.#burrow = undefined
   }
 
-  /** Reports what its processes used since the last sample. Returns their share of a CPU. */
-  async sample(): Promise<number | undefined> {
+  /** Reports what its processes used since the last sample. */
+  async sample(): Promise<CpuUse | undefined> {
     const burrow = this.#burrow
     // A burrow that ended meanwhile has no cgroup to read.
     const usage = await burrow?.usage().catch(() => undefined)
     if (burrow === undefined || usage === undefined || this.#burrow !== burrow) return undefined
     await this.memory.observe(burrow, usage)
-    return this.#meter.sample(this.#row, usage)
+    return this.#meter.sample(this.#row, usage, this.work.uncalledMs)
   }
 
   /** Frees the disk space of a snapshot that nothing refers to, without making the caller wait. */

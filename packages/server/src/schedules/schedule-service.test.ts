@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
 import { createScheduleSchema } from '@dormouse/contracts/http'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import { FakeClock } from '../clock/testing/fake-clock.ts'
 import { type Database, openDatabase } from '../store/database.ts'
 import { jobMigrations } from '../store/migrations/index.ts'
@@ -70,9 +70,9 @@ const fired = () => jobs.map((key) => new Date(Number(key.split('-').at(-1))).to
 async function look(passMs = 0): Promise<void> {
   clock.pass(passMs)
   service.look()
-  await vi.waitFor(() =>
-    expect(service.firings('hourly', caller).every(({ state }) => state !== 'pending')).toBe(true),
-  )
+  await expect
+    .poll(() => service.firings('hourly', caller).every(({ state }) => state !== 'pending'))
+    .toBe(true)
 }
 
 test('each time fires once, however often it is looked at', async () => {

@@ -14,8 +14,6 @@ export interface SendDelivery {
   readonly nowMs: number
   /** Whether the receiver may have a private address. */
   readonly allowPrivate: boolean
-  /** A receiver has this long for all of it. */
-  readonly answerMs: number
   readonly signal: AbortSignal
 }
 
@@ -25,16 +23,15 @@ export interface SendDelivery {
  */
 export async function sendDelivery(
   dialer: Pick<PublicDialer, 'dial' | 'dialNamed'>,
-  { url: text, id, type, body, secrets, nowMs, allowPrivate, answerMs, signal }: SendDelivery,
+  { url: text, id, type, body, secrets, nowMs, allowPrivate, signal }: SendDelivery,
 ): Promise<number> {
   const url = new URL(text)
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(answerMs)])
   const isTls = url.protocol === 'https:'
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const target = { host, port: Number(url.port) || (isTls ? 443 : 80) }
-  const socket = await (allowPrivate ? dialer.dialNamed(target, limit) : dialer.dial(target, limit))
+  const socket = await (allowPrivate ? dialer.dialNamed(target, signal) : dialer.dial(target, signal))
   try {
-    return await post(isTls ? await secured(socket, host, limit) : socket, limit, {
+    return await post(isTls ? await secured(socket, host, signal) : socket, signal, {
       url,
       body,
       headers: {

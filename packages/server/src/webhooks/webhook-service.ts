@@ -38,8 +38,8 @@ export interface WebhookDependencies {
   readonly sandboxes: Pick<SandboxCalls, 'get'>
   readonly dialer: Pick<PublicDialer, 'dial' | 'dialNamed'>
   readonly allowPrivate: boolean
-  /** Shorter in tests. */
-  readonly answerMs?: number
+  /** When a receiver has had long enough. Tests decide it. */
+  readonly answerLimit?: () => AbortSignal
   /** Undefined when the key is revoked. */
   readonly findKey: (keyId: string) => object | undefined
   readonly nowMs: () => number
@@ -172,7 +172,8 @@ export class WebhookService implements Webhooks, Disposable {
   }
 
   async #deliver(delivery: Delivery, { isOnce }: { isOnce: boolean }): Promise<void> {
-    const { rows, dialer, allowPrivate, answerMs = ANSWER_MS, nowMs, findKey, log } = this.#deps
+    const { rows, dialer, allowPrivate, nowMs, findKey, log } = this.#deps
+    const { answerLimit = () => AbortSignal.timeout(ANSWER_MS) } = this.#deps
     const hook = rows.get(delivery.webhookId)
     if (hook === undefined) return
     this.#sending.add(delivery.id)
@@ -182,7 +183,8 @@ export class WebhookService implements Webhooks, Disposable {
       if (findKey(hook.owner) === undefined) throw new Error('The key was revoked.')
       const secrets = this.#secretsOf(hook)
       const { id, type, body } = delivery
-      const how = { secrets, nowMs: nowMs(), allowPrivate, answerMs, signal: this.#stop.signal }
+      const signal = AbortSignal.any([this.#stop.signal, answerLimit()])
+      const how = { secrets, nowMs: nowMs(), allowPrivate, signal }
       status = await sendDelivery(dialer, { url: hook.url, id, type, body, ...how })
       if (status < 200 || status >= 300) error = `The receiver answered with ${status}.`
     } catch (thrown) {

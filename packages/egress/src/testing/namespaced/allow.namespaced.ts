@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { Duplex, PassThrough } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect as tlsConnect } from 'node:tls'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { EgressPolicy } from '../../policy/egress-policy.ts'
 import { clientHello } from '../client-hello.ts'
 import { a, cname } from '../dns-server.ts'
@@ -66,7 +66,7 @@ describe('rules for names', () => {
     expect(reached).toEqual([])
     const socket = world.connect('11.0.0.1', 443)
     tlsConnect({ socket, servername: 'Good.Example' }).on('error', () => {})
-    await vi.waitFor(() => expect(reached).toHaveLength(1))
+    await expect.poll(() => reached).toHaveLength(1)
     socket.destroy()
   })
 
@@ -328,7 +328,7 @@ describe('registries', () => {
       tlsConnect({ socket: world.connect('10.77.0.1', 3141) }),
     ]
     for (const client of clients) client.on('error', () => {})
-    await vi.waitFor(() => expect(reached.toSorted()).toEqual([3141, 4873]))
+    await expect.poll(() => reached.toSorted()).toEqual([3141, 4873])
     for (const client of clients) client.destroy()
   })
 })

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { CONNECTIONS_MAX_PER_SANDBOX } from '../../limits.ts'
 import { CLOSED, echo, OPEN, outcome, useGates, World } from '../world.ts'
 
@@ -14,9 +14,9 @@ describe('an open gate', () => {
     await using world = await World.open(OPEN)
     await world.serve('11.0.0.1', 80, echo)
     expect(await world.exchange('11.0.0.1', 80, 'hello')).toBe('hello')
-    await vi.waitFor(() =>
-      expect(world.counters.read()).toMatchObject({ bytesOut: 5, bytesIn: 5, connections: 1, denied: 0 }),
-    )
+    await expect
+      .poll(() => world.counters.read())
+      .toMatchObject({ bytesOut: 5, bytesIn: 5, connections: 1, denied: 0 })
   })
 
   test.each([
@@ -59,12 +59,12 @@ describe('an open gate', () => {
     const accepted: Socket[] = []
     await world.serve('11.0.0.1', 80, (socket) => accepted.push(socket.resume()))
     const one = world.connect('11.0.0.1', 80)
-    await vi.waitFor(() => expect(accepted).toHaveLength(1))
+    await expect.poll(() => accepted).toHaveLength(1)
     const seen = outcome(accepted[0]!)
     one.resetAndDestroy()
     expect(await seen).toBe('reset')
     const two = world.connect('11.0.0.1', 80)
-    await vi.waitFor(() => expect(accepted).toHaveLength(2))
+    await expect.poll(() => accepted).toHaveLength(2)
     accepted[1]!.resetAndDestroy()
     expect(await outcome(two)).toBe('reset')
   })
@@ -80,11 +80,11 @@ describe('an open gate', () => {
     })
     const before = open()
     const clients = Array.from({ length: 20 }, () => world.connect('11.0.0.1', 80).pause())
-    await vi.waitFor(() => expect(accepted).toHaveLength(20), 10_000)
+    await expect.poll(() => accepted).toHaveLength(20)
     await sleep(200)
     await world.gateWorker.close()
     for (const socket of [...accepted, ...clients]) socket.destroy()
-    await vi.waitFor(() => expect(open()).toBeLessThanOrEqual(before), 10_000)
+    await expect.poll(() => open()).toBeLessThanOrEqual(before)
   })
 
   test('a port without a listener is a reset', async () => {
@@ -118,13 +118,10 @@ describe('an open gate', () => {
     await using world = await World.open(OPEN)
     await world.serve('11.0.0.1', 80, echo)
     const many = Array.from({ length: CONNECTIONS_MAX_PER_SANDBOX }, () => world.connect('11.0.0.1', 80))
-    await vi.waitFor(
-      () => expect(world.counters.read().connections).toBe(CONNECTIONS_MAX_PER_SANDBOX),
-      10_000,
-    )
+    await expect.poll(() => world.counters.read().connections).toBe(CONNECTIONS_MAX_PER_SANDBOX)
     expect(await world.exchange('11.0.0.1', 80, 'x')).toBe('reset')
     for (const socket of many) socket.destroy()
-    await vi.waitFor(async () => expect(await world.exchange('11.0.0.1', 80, 'x')).toBe('x'), 10_000)
+    await expect.poll(() => world.exchange('11.0.0.1', 80, 'x')).toBe('x')
   })
 
   test('many refusals make few events', async () => {
@@ -161,7 +158,7 @@ describe('a change of the policy', () => {
     await world.serve('11.0.0.1', 80, (socket) => socket.resume())
     const clients = Array.from({ length: 50 }, () => world.exchange('11.0.0.1', 80, 'secret'))
     // Accepted, some of them already dialing.
-    await vi.waitFor(() => expect(world.counters.read().connections).toBeGreaterThan(0))
+    await expect.poll(() => world.counters.read().connections).toBeGreaterThan(0)
     await world.gateWorker.change('one', CLOSED)
     const before = world.counters.read().bytesOut
     for (const seen of await Promise.all(clients)) expect(['reset', 'ECONNREFUSED']).toContain(seen)

@@ -1,5 +1,10 @@
+import { DormouseError } from '@dormouse/contracts'
 import type { PortConnection } from '@dormouse/engine'
 import type { SandboxHandle } from '../../sandbox/sandbox-handle.ts'
+
+/** Pause before another attempt to wake a sandbox for bytes that wait. It doubles with each failure. */
+const RETRY_MS = 1_000
+const RETRY_MAX_MS = 30_000
 
 /**
  * Keeps a sandbox awake for a connection: until disposed or, after `mayIdle`, while bytes have moved recently. Then the
@@ -14,6 +19,8 @@ export class ConnectionHold implements Disposable {
   #movedAt = 0
   #isOver = false
   #isWaking = false
+  #retryMs = RETRY_MS
+  #retry: NodeJS.Timeout | undefined
   #connection: PortConnection | undefined
 
   constructor(
@@ -23,7 +30,7 @@ export class ConnectionHold implements Disposable {
     this.#sandbox = sandbox
     this.#what = what
     this.#idleMs = idleMs
-    this.#hold = this.#begin()
+    this.#hold = sandbox.hold(what, undefined, 'connection')
   }
 
   /** Call with the connection as soon as it is open, and while the sandbox cannot be saved if possible. */
@@ -49,29 +56,38 @@ export class ConnectionHold implements Disposable {
     if (this.#isOver) return
     if (this.#connection?.isParked === true) this.#wake()
     if (this.#hold !== undefined) return
-    this.#hold = this.#begin()
+    this.#hold = this.#sandbox.hold(this.#what, undefined, 'bytes')
     this.#watch(this.#idleMs)
   }
 
   /** The client has sent what the program has not received, and may send nothing more before it has. */
   readonly #onParked = () => {
-    if (this.#connection !== undefined && this.#connection.writableLength > 0) this.#wake()
+    if (this.#connection?.isParked === true && this.#connection.writableLength > 0) this.#wake()
   }
 
-  #begin(): Disposable {
-    return this.#sandbox.hold(this.#what, undefined, 'connection')
-  }
-
-  /** The client has sent something. A sandbox that cannot wake leaves it waiting, until the client gives up. */
+  /** The client has sent something. */
   #wake(): void {
     if (this.#isWaking) return
     this.#isWaking = true
+    clearTimeout(this.#retry)
     void this.#sandbox
       .use({ cause: 'port', what: this.#what }, async () => {})
-      .catch(() => {})
+      .then(
+        () => {
+          this.#retryMs = RETRY_MS
+        },
+        (error: unknown) => this.#wakeLater(error),
+      )
       .finally(() => {
         this.#isWaking = false
       })
+  }
+
+  /** Nothing else would wake it: the client waits. For other errors it waits until it gives up. */
+  #wakeLater(error: unknown): void {
+    if (this.#isOver || !(error instanceof DormouseError && error.retry)) return
+    this.#retry = setTimeout(this.#onParked, this.#retryMs).unref()
+    this.#retryMs = Math.min(2 * this.#retryMs, RETRY_MAX_MS)
   }
 
   #watch(ms: number): void {
@@ -93,6 +109,7 @@ export class ConnectionHold implements Disposable {
     this.#isOver = true
     this.#connection?.off('parked', this.#onParked)
     clearTimeout(this.#timer)
+    clearTimeout(this.#retry)
     this.#stop()
   }
 }
