@@ -20,6 +20,8 @@
 /* The rest of memory files is read in pieces of this size, a few of them at a time, so that others can read between. */
 #define PIECE_BYTES ((off_t)2 << 20)
 #define PIECES_AHEAD 2
+/* Of listed ranges, asked for before an earlier part must be there: a few milliseconds of the disk's time. */
+#define LISTED_AHEAD_BYTES ((off_t)8 << 20)
 /* The smallest read-ahead that Linux has by default. */
 #define REQUEST_BYTES ((off_t)128 << 10)
 /* Of all listed ranges together. A damaged list may name any number. */
@@ -137,7 +139,7 @@ static void keep_pace(struct pace *pace, int fd, off_t offset, off_t length)
 {
     char byte;
     pace->asked += length;
-    if (pace->asked < PIECE_BYTES)
+    if (pace->asked < LISTED_AHEAD_BYTES)
         return;
     pace->asked = 0;
     if (pace->fd != -1) {
