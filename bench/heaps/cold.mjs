@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { statSync } from 'node:fs'
-import { readdir, rename } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { median, ms, summarize, table, verdict } from '../measure.mjs'
 import { dropFromCache } from '../sleep/disk.mjs'
@@ -87,12 +87,14 @@ async function wakeAs(bench, snapshot, { isCold, isUnlisted }) {
   if (isCold) await dropFromCache(dir)
   else await wakeOnce(bench, snapshot)
   const list = join(dir, 'ahead')
-  if (isUnlisted) await rename(list, `${list}-kept`)
+  const kept = isUnlisted ? await readFile(list) : undefined
+  // Without the file the list would be made again.
+  if (kept !== undefined) await writeFile(list, '')
   await bench.pause(UNTIL_LISTED_MS)
   try {
     return await wakeOnce(bench, snapshot)
   } finally {
-    if (isUnlisted) await rename(`${list}-kept`, list)
+    if (kept !== undefined) await writeFile(list, kept)
   }
 }
 

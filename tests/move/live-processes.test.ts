@@ -1,3 +1,4 @@
+import { readdir } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LinuxEngine } from '@dormouse/engine-linux'
 import { afterAll, expect, test } from 'vitest'
@@ -12,6 +13,10 @@ afterAll(async () => {
   await factory.cleanUp()
 })
 const MB = 1e6
+
+async function movedFiles({ paths }: { paths: { memory: string } }): Promise<string[]> {
+  return (await readdir(paths.memory)).filter((name) => /m-\d+$/.test(name))
+}
 
 /** Memory with known content, and threads that wait in system calls, run, and handle signals. */
 const BUSY = `
@@ -77,6 +82,22 @@ test('a move that is interrupted stops soon, loses nothing, and the next one con
   expect(await burrow.anonymousBytes()).toBeLessThan(60 * MB)
   expect(await python(burrow, 'print(zlib.crc32(data) == checksum, troubles)')).toBe('True []')
   await burrow.destroy()
+})
+
+test('files of memory that the programs have let go of are removed before the next move, and no others', async () => {
+  const burrow = await createBurrow(engine)
+  await python(burrow, `${BUSY}\nlet_go = np.ones(40_000_000, dtype=np.uint8)`)
+  for (let round = 0; round < 20; round++) {
+    expect((await move(burrow)).movedBytes).toBeGreaterThan(30 * MB)
+    await python(burrow, 'let_go = None; let_go = np.ones(40_000_000, dtype=np.uint8)')
+  }
+  // Some have a little that stays, or is let go of later.
+  const moves = new Set((await movedFiles(burrow)).map((name) => name.split('-')[1]))
+  expect(moves.size).toBeLessThan(14)
+  expect(await python(burrow, 'print(zlib.crc32(data) == checksum, troubles)')).toBe('True []')
+  const { burrow: woken } = await engine.snapshot(burrow, { leave: 'running' })
+  expect(await python(woken as never, 'print(zlib.crc32(data) == checksum, let_go.all())')).toBe('True True')
+  await woken?.destroy()
 })
 
 test('moved memory behaves like anonymous memory: advice, growth, protection, a child', async () => {

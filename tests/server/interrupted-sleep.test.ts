@@ -87,6 +87,21 @@ test('a call that comes while a standby that was asked for saves is answered bef
   expect(await run('print(zlib.crc32(data) == checksum)')).toBe('True\n')
 })
 
+test('a call that comes while an idle sandbox is being saved keeps it awake', async () => {
+  await expect.poll(() => sandbox.work.isBusy).toBe(false)
+  const { burrow } = sandbox
+  const before = count('slept')
+  let answer: Promise<string> | undefined
+  atEachSave(() => {
+    answer = run('print("called")')
+  })
+  const view = await sandbox.standby({ tier: 'frozen', cause: 'idle' })
+  expect(view.state).toBe('running')
+  expect(await answer).toBe('called\n')
+  expect(sandbox.burrow).toBe(burrow)
+  expect(count('slept')).toBe(before)
+})
+
 test('a client that calls all the time does not keep a sandbox awake that is asked to sleep', async () => {
   const before = count('slept')
   const calls: Promise<string>[] = []

@@ -8,5 +8,5 @@ export async function prepareTemplate(dataDir: string, name: string): Promise<vo
 
 export async function isTemplatePrepared(dataDir: string, name: string): Promise<boolean> {
   await using engine = await LinuxEngine.open({ dataDir })
-  return engine.isTemplatePrepared(name)
+  return await engine.isTemplatePrepared(name)
 }

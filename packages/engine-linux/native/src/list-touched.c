@@ -16,6 +16,7 @@ struct scan_argument {
     uint64_t inverted, mask, any_of, returned;
 };
 #define SCAN_PAGES _IOWR('f', 16, struct scan_argument)
+#define IS_FILE (1u << 2)
 #define IS_PRESENT (1u << 3)
 
 #define ADDRESS_MAX 0x7ffffffff000u
@@ -44,23 +45,31 @@ static int inner_pid(pid_t pid)
     return found;
 }
 
-static size_t add_line(int pid, struct page_region region, char *text, size_t length, size_t capacity)
+/* A text that grows, with the lines of one process. */
+struct lines {
+    int pid;
+    const char *ending;
+    char *text;
+    size_t length, capacity;
+};
+
+static void add_line(struct lines *lines, struct page_region region)
 {
-    if (region.start == region.end || capacity - length < LINE_MAX_BYTES)
-        return length;
-    return length + (size_t)snprintf(text + length, LINE_MAX_BYTES, "%d %lu %lu\n", pid, region.start, region.end);
+    if (region.start == region.end || lines->capacity - lines->length < LINE_MAX_BYTES)
+        return;
+    char *at = lines->text + lines->length;
+    lines->length += (size_t)snprintf(at, LINE_MAX_BYTES, "%d %lu %lu%s\n", lines->pid, region.start, region.end, lines->ending);
 }
 
-size_t list_touched(pid_t pid, char *text, size_t length, size_t capacity)
+/* Adds the ranges whose pages have all of `mask`, except that those in `inverted` are not set. */
+static void add_ranges(int fd, uint64_t mask, uint64_t inverted, struct lines *lines)
 {
-    char path[64];
     struct page_region regions[REGIONS], open_region = {0};
-    snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC), inner = inner_pid(pid);
     struct scan_argument scan = {
-        .size = sizeof(scan), .end = ADDRESS_MAX, .regions = (uintptr_t)regions, .regions_max = REGIONS, .mask = IS_PRESENT, .returned = IS_PRESENT,
+        .size = sizeof(scan), .end = ADDRESS_MAX, .regions = (uintptr_t)regions, .regions_max = REGIONS,
+        .mask = mask, .inverted = inverted, .returned = IS_PRESENT,
     };
-    while (fd != -1 && inner > 0 && scan.start < scan.end) {
+    while (scan.start < scan.end) {
         int count = ioctl(fd, SCAN_PAGES, &scan);
         if (count < 0)
             break;
@@ -68,7 +77,7 @@ size_t list_touched(pid_t pid, char *text, size_t length, size_t capacity)
             if (regions[i].start - open_region.end <= GAP_BYTES) {
                 open_region.end = regions[i].end;
             } else {
-                length = add_line(inner, open_region, text, length, capacity);
+                add_line(lines, open_region);
                 open_region = regions[i];
             }
         }
@@ -76,7 +85,21 @@ size_t list_touched(pid_t pid, char *text, size_t length, size_t capacity)
             break;
         scan.start = scan.walk_end;
     }
+    add_line(lines, open_region);
+}
+
+size_t list_touched(pid_t pid, char *text, size_t length, size_t capacity)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct lines lines = {.pid = inner_pid(pid), .ending = " w", .text = text, .length = length, .capacity = capacity};
+    if (fd != -1 && lines.pid > 0) {
+        add_ranges(fd, IS_PRESENT | IS_FILE, IS_FILE, &lines);
+        lines.ending = "";
+        add_ranges(fd, IS_PRESENT, 0, &lines);
+    }
     if (fd != -1)
         close(fd);
-    return add_line(inner, open_region, text, length, capacity);
+    return lines.length;
 }

@@ -20,6 +20,8 @@
 /* The rest of memory files is read in pieces of this size, a few of them at a time, so that others can read between. */
 #define PIECE_BYTES ((off_t)2 << 20)
 #define PIECES_AHEAD 2
+/* Of listed ranges, asked for before an earlier part must be there: a few milliseconds of the disk's time. */
+#define LISTED_AHEAD_BYTES ((off_t)8 << 20)
 /* The smallest read-ahead that Linux has by default. */
 #define REQUEST_BYTES ((off_t)128 << 10)
 /* Of all listed ranges together. A damaged list may name any number. */
@@ -122,12 +124,42 @@ static void count_range(int fd, off_t offset, off_t length, void *context)
     count_cached(fd, offset, length, context);
 }
 
+/* How far listed ranges may still be read, and the range whose reading is waited for before more is asked for. */
+struct pace {
+    off_t left, asked;
+    int fd;
+    off_t offset;
+};
+
+/*
+ * Keeps the queue of the disk short, so that what a process waits for is not behind all that it may need. What is read
+ * already costs nothing to wait for.
+ */
+static void keep_pace(struct pace *pace, int fd, off_t offset, off_t length)
+{
+    char byte;
+    pace->asked += length;
+    if (pace->asked < LISTED_AHEAD_BYTES)
+        return;
+    pace->asked = 0;
+    if (pace->fd != -1) {
+        (void)!pread(pace->fd, &byte, 1, pace->offset);
+        close(pace->fd);
+    }
+    pace->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    pace->offset = offset;
+}
+
 static void advise_range(int fd, off_t offset, off_t length, void *context)
 {
-    off_t *left = context;
-    off_t wanted = length < *left ? length : *left;
-    advise(fd, offset, wanted);
-    *left -= wanted;
+    struct pace *pace = context;
+    off_t end = offset + (length < pace->left ? length : pace->left);
+    pace->left -= end - offset;
+    for (off_t at = offset; at < end; at += PIECE_BYTES) {
+        off_t piece = end - at < PIECE_BYTES ? end - at : PIECE_BYTES;
+        advise(fd, at, piece);
+        keep_pace(pace, fd, at, piece);
+    }
 }
 
 /* Calls `visit` for each file of a directory whose name begins with `prefix`. */
@@ -248,11 +280,13 @@ void read_ahead(struct read_ahead *work)
         each_range(list, memory, 'm', count_range, &counts);
         /* A tenth may be missing: what is shared with running sandboxes and what is not differ in age. */
         if (counts.cached * 10 < counts.pages * 9) {
-            off_t left = LISTED_MAX_BYTES;
-            each_file(images, "", advise_range, &left);
-            each_range(list, memory, 'm', advise_range, &left);
+            struct pace pace = {.left = LISTED_MAX_BYTES, .fd = -1};
+            each_file(images, "", advise_range, &pace);
+            each_range(list, memory, 'm', advise_range, &pace);
             if (root != -1)
-                each_range(list, root, 'f', advise_range, &left);
+                each_range(list, root, 'f', advise_range, &pace);
+            if (pace.fd != -1)
+                close(pace.fd);
             read_rest(memory);
         }
     }

@@ -7,7 +7,8 @@
 struct read_ahead {
     /*
      * Lines: `m NAME` for a memory file, `f PATH` for a file of the template, then `OFFSET LENGTH` for each of its
-     * ranges. It may be missing or damaged: then less is read.
+     * ranges, in the order in which to read them. A file may be named more than once. The list may be missing or
+     * damaged: then less is read.
      */
     char *list;
     char *memory;
@@ -22,7 +23,9 @@ struct read_ahead {
 void read_ahead(struct read_ahead *work);
 
 /*
- * Appends a line `PID START END` for each range of addresses at which the process has pages in memory. PID is the
- * process's pid in its own namespace. Returns the new length of the text, at most `capacity`.
+ * Appends a line `PID START END w` for each range of addresses at which the process has written pages, and then a line
+ * `PID START END` for each at which it has any in memory. The kernel maps pages around those that a process reads, so
+ * only the first are known to be needed. PID is the process's pid in its own namespace. Returns the new length of the
+ * text, at most `capacity`.
  */
 size_t list_touched(pid_t pid, char *text, size_t length, size_t capacity);

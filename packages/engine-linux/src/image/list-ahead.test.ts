@@ -52,6 +52,13 @@ test('addresses become ranges of the files that are mapped there, memory files f
   )
 })
 
+test('what was written comes before what was only read', async () => {
+  const touched = `${line(2, 0x20010, 0x20011).trimEnd()} w\n${line(2, 0x20000, 0x20040)}`
+  expect(await listAhead(directory, touched)).toBe(
+    `m sn-1\n${0x110 * 4096} 4096\nm sn-1\n${0x100 * 4096} ${0x40 * 4096}\n`,
+  )
+})
+
 test('what fits nothing is left out', async () => {
   const touched = `${line(9, 1, 2)}${line(2, 1, 2)}2 5 1\nx\n2 99999999999999999999 1\n-2 1 5\n\0`
   expect(await listAhead(directory, touched)).toBe('')

@@ -16,31 +16,39 @@ interface Range {
   readonly end: number
 }
 
+type RangesByPid = Map<number, Range[]>
+
 /**
- * Turns the addresses that processes touched (lines `PID START END`) into ranges of the files that their images map, in
- * the form that native/src/read-ahead.h describes. Lines that fit nothing are ignored.
+ * Turns the addresses that processes touched (lines `PID START END`, and `PID START END w` for what they wrote) into
+ * ranges of the files that their images map, in the form that native/src/read-ahead.h describes. Lines that fit nothing
+ * are ignored. What was written comes first: it is little, and all of it was needed.
  */
 export async function listAhead(imageDir: string, touched: string): Promise<string> {
-  const byPid = parseTouched(touched)
+  const { written, all } = parseTouched(touched)
   const files = new OpenFiles(await readImage(join(imageDir, 'files.img')))
+  const firstFound = new Map<string, Range[]>()
   const found = new Map<string, Range[]>()
-  for (const [pid, ranges] of byPid) {
+  for (const [pid, ranges] of all) {
     const mm = await readImage(join(imageDir, `mm-${pid}.img`)).catch(() => undefined)
-    if (mm !== undefined) addFileRanges(found, { ranges, areas: mappedAreas(mm), files })
+    if (mm === undefined) continue
+    const areas = mappedAreas(mm)
+    addFileRanges(firstFound, { ranges: written.get(pid) ?? [], areas, files })
+    addFileRanges(found, { ranges, areas, files })
   }
-  return encode(found)
+  return encode([firstFound, found])
 }
 
-function parseTouched(touched: string): Map<number, Range[]> {
-  const byPid = new Map<number, Range[]>()
+function parseTouched(touched: string): { written: RangesByPid; all: RangesByPid } {
+  const [written, all] = [new Map<number, Range[]>(), new Map<number, Range[]>()]
   for (const line of touched.slice(0, TOUCHED_MAX_BYTES).split('\n')) {
-    const [, pid, start, end] = /^(\d{1,9}) (\d{1,15}) (\d{1,15})$/.exec(line) ?? []
+    const [, pid, start, end, isWritten] = /^(\d{1,9}) (\d{1,15}) (\d{1,15})( w)?$/.exec(line) ?? []
     if (pid === undefined || Number(start) >= Number(end)) continue
+    const byPid = isWritten === undefined ? all : written
     const own = byPid.get(Number(pid)) ?? []
     own.push({ start: Number(start), end: Number(end) })
     byPid.set(Number(pid), own)
   }
-  return byPid
+  return { written, all }
 }
 
 function mappedAreas(mm: ImageFile): MemoryArea[] {
@@ -70,14 +78,18 @@ function addFileRanges(
   }
 }
 
-/** Memory files first: they are what a restore needs and no other sandbox has in memory. */
-function encode(found: ReadonlyMap<string, readonly Range[]>): string {
+/**
+ * What was written comes first, then memory files: they are what a restore needs and no other sandbox has in memory.
+ */
+function encode(parts: readonly ReadonlyMap<string, readonly Range[]>[]): string {
   const isMemory = (path: string) => path.startsWith(MEMORY_PATH)
-  const paths = [...found.keys()].sort((one, other) => Number(isMemory(other)) - Number(isMemory(one)))
+  const inOrder = parts.flatMap((found) =>
+    [...found].sort(([one], [other]) => Number(isMemory(other)) - Number(isMemory(one))),
+  )
   let [text, leftBytes] = ['', AHEAD_MAX_BYTES]
-  for (const path of paths) {
+  for (const [path, ranges] of inOrder) {
     text += isMemory(path) ? `m ${path.slice(MEMORY_PATH.length)}\n` : `f ${path}\n`
-    for (const { start, end } of joinNear(found.get(path) ?? [])) {
+    for (const { start, end } of joinNear(ranges)) {
       leftBytes -= end - start
       if (leftBytes < 0 || text.length > TOUCHED_MAX_BYTES - 100) return text
       text += `${start} ${end - start}\n`

@@ -248,7 +248,7 @@ async function readSmall(path: string): Promise<string> {
   await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   const { size } = await file.stat()
   if (size > JSON_MAX_BYTES) throw damaged(`a manifest has ${size} bytes`)
-  return file.readFile('utf8')
+  return await file.readFile('utf8')
 }
 
 function blobPath(layout: string, digest: string): string {

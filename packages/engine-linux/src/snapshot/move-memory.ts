@@ -11,6 +11,7 @@ import { findElfSymbol } from '../image/elf-symbol.ts'
 import { PageWorker } from '../image/page-worker.ts'
 import { moveProgram } from '../native-programs.ts'
 import { UID_BASE } from '../template/shifted-root.ts'
+import { countMoves, rememberMove, removeUnusedMoves } from './moved-files.ts'
 
 /** A sandbox that has just woken has 7 MB. Less than this is dumped about as fast as it is moved. */
 const WORTH_BYTES = 12 * 1024 ** 2
@@ -18,7 +19,7 @@ const WORTH_BYTES = 12 * 1024 ** 2
 const PIECE_BYTES = 8 * 1024 ** 2
 /** For a sandbox that answers no calls meanwhile, because it is being saved. */
 const LARGE_PIECE_BYTES = 64 * 1024 ** 2
-/** Each move makes files. A sandbox that is interrupted more often than this keeps the rest for its next sleep. */
+/** Of moves whose files are mapped. A sandbox that is interrupted more often keeps the rest for its next sleep. */
 const MOVES_MAX = 16
 /** A move that takes longer ends. The dump takes the rest. */
 const MOVE_MAX_MS = 60_000
@@ -47,9 +48,6 @@ export interface MoveMemory {
 
 const NOTHING: MovedMemory = { movedBytes: 0, pausesMs: [] }
 
-/** How often memory of a burrow was moved. */
-const counts = new WeakMap<LinuxBurrow, number>()
-
 /**
  * Moves memory of a live burrow into memory files, which its processes then map, while it runs: each piece stops it for
  * some milliseconds. A dump that follows has little to write. The files belong to the burrow until it ends.
@@ -67,7 +65,7 @@ export async function moveMemory(
   using _callers = onAbort(signal, () => stop.abort())
   const tooLong = setTimeout(() => stop.abort(), MOVE_MAX_MS)
   const ended = isWorthMoving(burrow)
-    .then((isWorth) => (isWorth ? run(burrow, { ...how, signal: stop.signal }) : NOTHING))
+    .then((isWorth) => (isWorth ? moveOnce(burrow, { ...how, signal: stop.signal }) : NOTHING))
     .catch((error: unknown) => {
       const fields = { sandboxId: burrow.sandboxId, burrowId: burrow.id }
       failures.report('move', error, fields, 'memory of a live burrow was not moved')
@@ -82,14 +80,11 @@ export async function moveMemory(
     return ended
   }
   burrow.moving = { stop: stopped, ended }
-  const moved = await ended
-  if (moved !== NOTHING) counts.set(burrow, (counts.get(burrow) ?? 0) + 1)
-  return moved
+  return await ended
 }
 
 /** Whether a move would make the next dump shorter. Never throws. */
 export async function isWorthMoving(burrow: LinuxBurrow): Promise<boolean> {
-  if ((counts.get(burrow) ?? 0) >= MOVES_MAX) return false
   try {
     if ((await burrow.anonymousBytes()) < WORTH_BYTES) return false
     // Processes that wait for memory, or are frozen, cannot be stopped this way.
@@ -113,6 +108,11 @@ export async function syncMemory(burrow: LinuxBurrow, signal: AbortSignal | unde
 
 type How = Omit<MoveMemory, 'failures' | 'signal'>
 
+async function moveOnce(burrow: LinuxBurrow, how: How & { signal: AbortSignal }): Promise<MovedMemory> {
+  await removeUnusedMoves(burrow)
+  return countMoves(burrow) < MOVES_MAX ? run(burrow, how) : NOTHING
+}
+
 async function run(
   burrow: LinuxBurrow,
   { signal, ...how }: How & { signal: AbortSignal },
@@ -120,6 +120,7 @@ async function run(
   const command = await moverCommand(burrow, how)
   if (command === undefined || signal.aborted) return NOTHING
   const { argv, filesName } = command
+  rememberMove(burrow, filesName)
   const program = startProgram({ argv, stdio: ['pipe', 'pipe', 'pipe'] })
   const [input, answers, errors] = program.streams as [Duplex, Duplex, Duplex]
   let said = ''

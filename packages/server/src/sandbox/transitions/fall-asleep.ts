@@ -30,7 +30,7 @@ export async function fallAsleep(
   if (how.cause !== 'idle') return sleep(undefined)
   using watch = sandbox.work.watch()
   await prepare(sandbox, watch.signal)
-  return sleep(watch.signal)
+  return await sleep(watch.signal)
 }
 
 /** Ends asleep, however many calls come. Those that interrupted it and have not ended wake the sandbox again. */

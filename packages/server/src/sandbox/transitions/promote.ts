@@ -13,7 +13,7 @@ import { takeHead } from './snapshot.ts'
  */
 export async function promote(child: Sandbox, { keep }: { keep: boolean }): Promise<SandboxAnswer> {
   using _work = child.work.begin('call', 'promote')
-  return child.exclusive(async () => {
+  return await child.exclusive(async () => {
     requireExists(child)
     const parent = parentOf(child)
     const { id } = await takeHead(child)
