@@ -21,7 +21,7 @@ QUEUE_SIZE = 16
 AVAILABLE, USED = 256, 512
 NET, BLOCK, CONSOLE, ENTROPY, BALLOON = 1, 2, 3, 4, 5
 NEXT, WRITE, INDIRECT = 1, 2, 4
-REPORT_EVERY = 50
+REPORT_EVERY = 10
 HONEST_EVERY = 4
 ANSWER_SECONDS, IGNORED_SECONDS = 1.0, 0.002
 # The queue that is always there, and takes requests at any time.
@@ -130,13 +130,17 @@ class Lies:
     def __init__(self, how: str, memory: Memory, registers: list[int], ram_end: int) -> None:
         is_careful = how == "careful"
         # Of the own pages, a balloon takes all but empty ones for numbers of pages that it may take away.
-        self.addresses = [*registers, 1 << 40, (1 << 64) - PAGE, *memory.physical[1:4]]
+        self.addresses = [1 << 40, (1 << 64) - PAGE, *memory.physical[1:4]]
         self.lengths = [0, 1, 15, PAGE]
+        self.tables = [16, 17, 32, PAGE]
         self.sizes = [QUEUE_SIZE]
-        self.rings = [memory.physical[0]] * 9 + [*registers, 1 << 40]
+        self.rings = [memory.physical[0]] * 9 + [1 << 40]
         if not is_careful:
-            self.addresses += [ram_end - 7, ram_end + 1, 0xFFFF0000, *memory.physical]
+            # A device that writes random numbers to its own registers gives itself queues anywhere.
+            self.addresses += [*registers, ram_end - 7, ram_end + 1, 0xFFFF0000, *memory.physical]
+            self.rings += registers
             self.lengths += [1 << 31, 0xFFFFFFFF]
+            self.tables += [0xFFFFFFF0]
             self.sizes = [QUEUE_SIZE] * 9 + [0, 3, 0x8000, 0xFFFFFFFF]
 
 
@@ -159,8 +163,7 @@ def spoil(memory: Memory, lies: Lies) -> None:
                 memory.halves[AVAILABLE // 2 + 2] = random.choice([1, QUEUE_SIZE, 0xFFFF, random.getrandbits(16)])
             case 6:
                 # A table of its own, which leads in a circle or to itself.
-                length = random.choice([16, 17, 32, PAGE, 0xFFFFFFF0])
-                memory.longs[at // 8], memory.words[at // 4 + 2] = memory.physical[4], length
+                memory.longs[at // 8], memory.words[at // 4 + 2] = memory.physical[4], random.choice(lies.tables)
                 memory.halves[at // 2 + 6] = INDIRECT | random.choice([0, 0, NEXT])
                 for index in range(4):
                     flags = random.choice([NEXT, NEXT | WRITE, INDIRECT, 0])
@@ -211,7 +214,6 @@ def take_devices(kinds: list[int]) -> tuple[list[Device], list[int], int]:
                 os.write(descriptor, name.encode())
                 os.close(descriptor)
     devices = [device for device in found if device.kind in kinds]
-    # Registers of devices that nothing else uses: one that writes there, or reads, meets itself.
     registers = [window + device.offset + at for device in devices for at in (0, NOTIFY, STATUS)]
     return devices, registers, ram_end
 

@@ -13,6 +13,8 @@ const SEED = Number(process.env['DORMOUSE_FUZZ_SEED'] ?? 19)
 const ROUNDS = Number(process.env['DORMOUSE_FUZZ_ROUNDS'] ?? 1_000)
 /** Numbers that the standard of virtio gives to devices. */
 const KIND = { network: 1, disk: 2, console: 3, random: 4, balloon: 5 } as const
+/** As in fuzz-queues.py. */
+const HONEST_EVERY = 4
 /** What the link, its streams and sockets hold; a flood is many times as long. */
 const HELD_MAX_BYTES = 24 * MIB
 const FLOOD_BYTES = 64 * MIB
@@ -108,37 +110,26 @@ describe.skipIf(missing !== undefined)(`a guest without drivers${missing ? `: ${
     await leavesNoTrace(burrow)
   })
 
-  test('it gives its devices malformed queues: they serve the next honest request', async () => {
-    const burrow = await attacker('fuzz-queues.py')
-    const kinds = [KIND.network, KIND.random, KIND.balloon]
-    const output = sh(burrow, `python3 /root/attack.py ${SEED} ${ROUNDS} /dev/stdout careful ${kinds.join(' ')} 2>&1`)
-    await neighbourAnswers()
-    const reports = reportsIn(await output)
-    expect(reports.at(-1)).toMatchObject({ devices: kinds, rounds: ROUNDS })
-    const {
-      'honest used': served = 0,
-      'false used': answered = 0,
-      'false ignored': refused = 0,
-    } = reports.at(-1)!
-    expect(served).toBe(ROUNDS / 4)
-    expect(answered).toBeGreaterThan(0)
-    expect(refused).toBeGreaterThan(ROUNDS / 10)
-    await leavesNoTrace(burrow)
-  })
-
-  test('also its disks and its link: the machine may end, and then says so', async () => {
+  test.each([
+    ['some of its devices', 'careful', [KIND.network, KIND.random, KIND.balloon], [1, 4, 5]],
+    // A network card, two disks, the port to the host, random numbers and the balloon.
+    ['all of its devices', 'reckless', Object.values(KIND), [1, 2, 2, 3, 4, 5]],
+  ] as const)('it gives %s malformed queues, %s: honest requests are served, and the machine may end', async (...row) => {
+    const [, how, kinds, devices] = row
     const burrow = await attacker('fuzz-queues.py')
     let end: BurrowEnd | undefined
-    void burrow.ended.then((how) => {
-      end = how
+    void burrow.ended.then((reason) => {
+      end = reason
     })
-    const kinds = Object.values(KIND).join(' ')
-    const shell = `setsid python3 /root/attack.py ${SEED} ${ROUNDS} /dev/ttyS0 reckless ${kinds} 2> /dev/ttyS0`
-    void burrow.guest.processes.start({ shell }).catch(() => {})
-    const reports = reportsIn(await readConsole(burrow))
-    // A network card, two disks, the port to the host, random numbers and the balloon.
-    expect(reports.at(-1)?.devices).toEqual([1, 2, 2, 3, 4, 5])
-    expect(reports.at(-1)?.['honest used']).toBeGreaterThan(0)
+    const attack = `/root/attack.py ${SEED} ${ROUNDS} /dev/ttyS0 ${how} ${kinds.join(' ')}`
+    // The answer may be lost already.
+    void burrow.guest.processes.start({ shell: `setsid python3 ${attack} 2> /dev/ttyS0` }).catch(() => {})
+    const last = reportsIn(await readConsole(burrow)).at(-1)!
+    expect(last.devices).toEqual(devices)
+    expect(last['false ignored']).toBeGreaterThan(0)
+    // What overwrites the kernel of the guest may overwrite this program.
+    if (how === 'careful') expect(last['honest used']).toBe(Math.floor(last.rounds / HONEST_EVERY))
+    else expect(last['honest used']).toBeGreaterThan(0)
     await neighbourAnswers()
     if (end !== undefined) {
       expect(end).toEqual({ reason: 'killed' })
@@ -169,7 +160,6 @@ interface Report extends Readonly<Record<string, unknown>> {
   readonly rounds: number
   /** Requests of a driver that were answered. */
   readonly 'honest used'?: number
-  readonly 'false used'?: number
   readonly 'false ignored'?: number
 }
 
