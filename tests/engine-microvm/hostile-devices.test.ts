@@ -114,30 +114,33 @@ describe.skipIf(missing !== undefined)(`a guest without drivers${missing ? `: ${
     ['some of its devices', 'careful', [KIND.network, KIND.random, KIND.balloon], [1, 4, 5]],
     // A network card, two disks, the port to the host, random numbers and the balloon.
     ['all of its devices', 'reckless', Object.values(KIND), [1, 2, 2, 3, 4, 5]],
-  ] as const)('it gives %s malformed queues, %s: honest requests are served, and the machine may end', async (...row) => {
-    const [, how, kinds, devices] = row
-    const burrow = await attacker('fuzz-queues.py')
-    let end: BurrowEnd | undefined
-    void burrow.ended.then((reason) => {
-      end = reason
-    })
-    const attack = `/root/attack.py ${SEED} ${ROUNDS} /dev/ttyS0 ${how} ${kinds.join(' ')}`
-    // The answer may be lost already.
-    void burrow.guest.processes.start({ shell: `setsid python3 ${attack} 2> /dev/ttyS0` }).catch(() => {})
-    const last = reportsIn(await readConsole(burrow)).at(-1)!
-    expect(last.devices).toEqual(devices)
-    expect(last['false ignored']).toBeGreaterThan(0)
-    // What overwrites the kernel of the guest may overwrite this program.
-    if (how === 'careful') expect(last['honest used']).toBe(Math.floor(last.rounds / HONEST_EVERY))
-    else expect(last['honest used']).toBeGreaterThan(0)
-    await neighbourAnswers()
-    if (end !== undefined) {
-      expect(end).toEqual({ reason: 'killed' })
-      const message = 'The virtual machine of the sandbox ended.'
-      await expect(burrow.guest.info()).rejects.toMatchObject({ code: 'burrow_ended', message })
-    }
-    await leavesNoTrace(burrow)
-  })
+  ] as const)(
+    'it gives %s malformed queues, %s: honest requests are served, and the machine may end',
+    async (...row) => {
+      const [, how, kinds, devices] = row
+      const burrow = await attacker('fuzz-queues.py')
+      let end: BurrowEnd | undefined
+      void burrow.ended.then((reason) => {
+        end = reason
+      })
+      const attack = `/root/attack.py ${SEED} ${ROUNDS} /dev/ttyS0 ${how} ${kinds.join(' ')}`
+      // The answer may be lost already.
+      void burrow.guest.processes.start({ shell: `setsid python3 ${attack} 2> /dev/ttyS0` }).catch(() => {})
+      const last = reportsIn(await readConsole(burrow)).at(-1)!
+      expect(last.devices).toEqual(devices)
+      expect(last['false ignored']).toBeGreaterThan(0)
+      // What overwrites the kernel of the guest may overwrite this program.
+      if (how === 'careful') expect(last['honest used']).toBe(Math.floor(last.rounds / HONEST_EVERY))
+      else expect(last['honest used']).toBeGreaterThan(0)
+      await neighbourAnswers()
+      if (end !== undefined) {
+        expect(end).toEqual({ reason: 'killed' })
+        const message = 'The virtual machine of the sandbox ended.'
+        await expect(burrow.guest.info()).rejects.toMatchObject({ code: 'burrow_ended', message })
+      }
+      await leavesNoTrace(burrow)
+    },
+  )
 
   /** Until the attack is over, or the machine or QEMU has stopped. The console needs neither a disk nor the link. */
   async function readConsole({ qmp }: MicrovmBurrow): Promise<string> {
