@@ -95,7 +95,9 @@ describe('the fleet', () => {
     )
     await dialog.getByRole('button', { name: 'Create' }).click()
     expect((await asked).postDataJSON()).toEqual({ template: 'python', name: 'shared', isolation: 'process' })
-    await row(page, 'shared').getByText('running').waitFor()
+    const made = async () =>
+      (await server.ok('/v1/sandboxes')).items.map(({ name }: { name: string }) => name)
+    await expect.poll(made).toEqual(['shared'])
     await page.close()
     await server.clear()
   })
