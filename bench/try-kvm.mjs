@@ -1,5 +1,6 @@
 // For a host with KVM: sets up what virtual machines need, measures them against processes, and prints a result to paste
 // into an issue. As root: node bench/try-kvm.mjs [--data DIR]. Takes about ten minutes, most of them for the template.
+// With --quick it measures everything once, which only shows that it works.
 // It installs Debian's packages of QEMU, and keeps everything else in the data directory. On a host whose KVM does not
 // work it says so and ends with status 1; with --emulate it measures emulation.
 import { execFileSync } from 'node:child_process'
@@ -16,6 +17,7 @@ const { values } = parseArgs({
   options: {
     data: { type: 'string', default: process.env.DORMOUSE_DATA ?? '/var/lib/dormouse' },
     emulate: { type: 'boolean', default: false },
+    quick: { type: 'boolean', default: false },
   },
 })
 if (process.getuid?.() !== 0) end('This needs root: sudo node bench/try-kvm.mjs')
@@ -34,7 +36,8 @@ if (!values.emulate) {
 }
 await runSteps([...allSteps(repoDir), qemu, ...rest], context)
 const measure = join(repoDir, 'bench/microvm.mjs')
-const text = execFileSync(process.execPath, [measure, '--data', dataDir, '--dry'], {
+const how = ['--data', dataDir, '--dry', ...(values.quick ? ['--quick'] : [])]
+const text = execFileSync(process.execPath, [measure, ...how], {
   ...{ cwd: repoDir, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] },
 })
 console.log(`\n--- paste from here ---\n\n${text}\n--- to here ---`)

@@ -26,8 +26,9 @@ const testSystemPackages = debianPackagesStep({
     ['python3-websockets', '/usr/lib/python3/dist-packages/websockets'],
     ['python3-hatchling', '/usr/lib/python3/dist-packages/hatchling'],
     ['python3-pip', '/usr/lib/python3/dist-packages/pip'],
-    // For the tests of virtual machines: a container program that runs inside.
+    // For the tests of virtual machines: container programs that run inside.
     ['bubblewrap', 'bwrap'],
+    ['crun', 'crun'],
     // For the tests of clusters.
     ['nats-server', 'nats-server'],
     // For the tests of connections that outlive a sleep.

@@ -13,6 +13,27 @@ const LIBRARIES = '/opt/nested'
 /** Namespaces of all kinds, with files of the sandbox, and a /proc and a /dev of their own. */
 const CONTAINER = `LD_LIBRARY_PATH=${LIBRARIES} ${LIBRARIES}/bwrap --unshare-all --unsetenv LD_LIBRARY_PATH --hostname inside --ro-bind / / --bind /root /root --proc /proc --dev /dev --`
 
+const CRUN = `LD_LIBRARY_PATH=${LIBRARIES} ${LIBRARIES}/crun --cgroup-manager=cgroupfs`
+/** Counts in a file of the sandbox. */
+const COUNT = 'n=0; while :; do n=$((n+1)); echo $n > /root/new; mv /root/new /root/count; sleep 0.05; done'
+/** What container programs run: with namespaces of its own, and the programs of the sandbox. */
+const BUNDLE = {
+  ...{ ociVersion: '1.0.0', hostname: 'box', root: { path: 'rootfs' } },
+  process: {
+    ...{ cwd: '/', user: { uid: 0, gid: 0 }, env: ['PATH=/usr/bin'], args: ['sh', '-c', COUNT] },
+    ...{ terminal: false, noNewPrivileges: true },
+  },
+  mounts: [
+    { destination: '/proc', type: 'proc', source: 'proc' },
+    { destination: '/dev', type: 'tmpfs', source: 'tmpfs', options: ['nosuid', 'mode=755'] },
+    { destination: '/usr', type: 'bind', source: '/usr', options: ['rbind', 'ro'] },
+    { destination: '/root', type: 'bind', source: '/root', options: ['rbind'] },
+  ],
+  linux: {
+    namespaces: ['pid', 'network', 'ipc', 'uts', 'mount', 'cgroup'].map((type) => ({ type })),
+  },
+}
+
 // Skip: QEMU and the kernel of guests are installed only when asked for.
 describe.skipIf(missing !== undefined)(`containers in a machine${missing ? `: ${missing}` : ''}`, () => {
   let factory: MicrovmFactory
@@ -41,16 +62,29 @@ describe.skipIf(missing !== undefined)(`containers in a machine${missing ? `: ${
     expect([name, user, first]).toEqual(['inside', '0', 'bwrap'])
     // Its own: the first process, the shell and what it started.
     expect(Number(processes)).toBeLessThan(6)
-    const count =
-      'n=0; while :; do n=$((n+1)); echo $n > /root/new; mv /root/new /root/count; sleep 0.05; done'
-    await burrow.guest.processes.start({ shell: `${CONTAINER} sh -c '${count}'` })
-    const counted = async () => Number(await sh('cat /root/count 2>/dev/null || echo 0'))
-    await expect.poll(counted, { timeout: 30_000 }).toBeGreaterThan(1)
-    const { snapshot } = await engine.snapshot(burrow, { leave: 'gone' })
-    burrow = await engine.restore(snapshot.id, { sandboxId: burrow.sandboxId })
-    const before = await counted()
-    await expect.poll(counted, { timeout: 30_000 }).toBeGreaterThan(before)
-    await engine.deleteSnapshot(snapshot.id)
+    await burrow.guest.processes.start({ shell: `${CONTAINER} sh -c '${COUNT}'` })
+    await countsOverSleep()
+    await sh('pkill -f /root/new; rm /root/count')
+  })
+
+  test('crun runs a container of a bundle, which keeps its name, its pid and its count over a sleep', async () => {
+    await copyProgram('/usr/bin/crun')
+    await burrow.guest.files.write('/opt/bundle/config.json', Buffer.from(JSON.stringify(BUNDLE)), {
+      parents: true,
+    })
+    await sh('cd /opt/bundle && mkdir -p rootfs/usr && ln -s usr/bin usr/lib usr/lib64 rootfs')
+    expect(
+      await sh(`${CRUN} run --detach --bundle /opt/bundle box < /dev/null > /root/log 2>&1; cat /root/log`),
+    ).toBe('')
+    const look = async () => {
+      const { status, pid } = JSON.parse(await sh(`${CRUN} state box`))
+      return { status, pid, name: await sh(`${CRUN} exec box uname -n`) }
+    }
+    const before = await look()
+    expect(before).toEqual({ status: 'running', pid: expect.any(Number), name: 'box' })
+    await countsOverSleep()
+    expect(await look()).toEqual(before)
+    expect(await sh(`${CRUN} delete --force box; ${CRUN} list --quiet`)).toBe('')
   })
 
   test('the kernel has bridges, pairs of network cards and packet filters for them', async () => {
@@ -69,6 +103,17 @@ print(sorted({"nf_tables", "nf_nat", "nft_masq", "nft_compat", "tun"} - modules)
     expect(stdout).toMatch(/^0 \[.*'bridge0'.*\]\n\[\]\n$/)
     expect(stdout).toContain("'pair0'")
   })
+
+  /** A container counts before the sandbox sleeps on disk, and afterwards from there. */
+  async function countsOverSleep(): Promise<void> {
+    const counted = async () => Number(await sh('cat /root/count 2>/dev/null || echo 0'))
+    await expect.poll(counted, { timeout: 30_000 }).toBeGreaterThan(1)
+    const { snapshot } = await engine.snapshot(burrow, { leave: 'gone' })
+    burrow = await engine.restore(snapshot.id, { sandboxId: burrow.sandboxId })
+    const before = await counted()
+    await expect.poll(counted, { timeout: 30_000 }).toBeGreaterThan(before)
+    await engine.deleteSnapshot(snapshot.id)
+  }
 
   /** With its libraries: the template may have others. */
   async function copyProgram(program: string): Promise<void> {

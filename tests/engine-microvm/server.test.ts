@@ -227,6 +227,13 @@ test('a server that forbids processes refuses new ones, however they are asked f
   await expect(create({ isolation: 'process' })).rejects.toMatchObject(refused)
   await expect(create()).rejects.toMatchObject(refused)
   await expect(create({ snapshotId })).rejects.toMatchObject(refused)
+  // The step of a build is a sandbox, and processes build every template.
+  const { templates } = core.services
+  const nothing = { packages: [], pip: [], preload: [] }
+  await templates.build({ name: 'built', commands: ['true'], ...nothing }, core.caller)
+  const built = () => templates.get('built', core.caller)
+  await expect.poll(async () => (await built()).state, { timeout: 60_000 }).toBe('failed')
+  expect((await built()).error).toContain('starts no sandbox that shares the kernel of its host')
   const old = core.sandboxes.get(id, core.caller)
   expect(await runIn(core, old, 'print(6 * 7)')).toBe('42\n')
   await old.delete()

@@ -32,7 +32,10 @@ test('a build fails with the end of its log, is corrected, and its program runs 
       log: expect.stringContaining('too late'),
     },
   })
-  const serving = { start: 'python3 -m http.server 8000 -d /srv', ready: { port: 8000 } }
+  const serving = {
+    ...{ start: 'python3 -m http.server 8000 -d /srv', ready: { port: 8000 } },
+    isolation: 'process',
+  }
   const begun = await build('echo hello > /srv/greeting', { ...serving, waitMs: 0 })
   expect(begun.structuredContent).toMatchObject({ name: 'greeter', state: 'building' })
   const lines: string[] = []
@@ -40,6 +43,7 @@ test('a build fails with the end of its log, is corrected, and its program runs 
   const ready = await mcp.call('create_template', { name: 'greeter', waitMs: BUILD_MS }, { onprogress })
   expect(ready.structuredContent).toEqual({ name: 'greeter', state: 'ready' })
   expect(lines.length).toBeGreaterThan(0)
+  expect((await server.ok('/v1/templates/greeter')).isolation).toBe('process')
 
   const { structuredContent } = await mcp.call('create_sandbox', { template: 'greeter' })
   const sandbox = structuredContent.id
@@ -65,6 +69,11 @@ test.each([
   ['two bases', { from: 'python', dockerfile: 'FROM template:python' }, /^invalid_argument: image/],
   ['two conditions', { start: 'sleep 9', ready: { port: 1, log: 'x' } }, /^invalid_argument: ready/],
   ['a package that is none', { packages: ['-y'] }, /^invalid_argument: packages/],
+  [
+    'an isolation that does not exist',
+    { from: 'python', isolation: 'vm' },
+    /isolation.*"process"\|"microvm"/s,
+  ],
   ['an unknown field', { files: ['x'] }, /^invalid_argument: /],
 ])('%s are refused', async (_what, fields, message) => {
   expect(await mcp.text('create_template', { name: 'refused', ...fields })).toMatch(message)

@@ -83,6 +83,25 @@ describe('the fleet', () => {
     await Promise.all([one.close(), other.close()])
   })
 
+  it('creates a sandbox with the isolation that was chosen', async () => {
+    const page = await browser.signedIn(server)
+    await page.getByRole('button', { name: 'New sandbox' }).click()
+    const dialog = page.locator('dialog[open]')
+    await dialog.getByLabel('Name').fill('shared')
+    await dialog.getByLabel('Isolation').selectOption('process')
+    expect(await accessibilityProblems(page)).toEqual([])
+    const asked = page.waitForRequest(
+      (request) => request.method() === 'POST' && /sandboxes$/.test(request.url()),
+    )
+    await dialog.getByRole('button', { name: 'Create' }).click()
+    expect((await asked).postDataJSON()).toEqual({ template: 'python', name: 'shared', isolation: 'process' })
+    const made = async () =>
+      (await server.ok('/v1/sandboxes')).items.map(({ name }: { name: string }) => name)
+    await expect.poll(made).toEqual(['shared'])
+    await page.close()
+    await server.clear()
+  })
+
   it('is used with the keyboard alone', async () => {
     for (const name of ['birch', 'cedar']) await server.ok('/v1/sandboxes', { json: { name } })
     const page = await browser.signedIn(server)

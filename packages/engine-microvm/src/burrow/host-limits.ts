@@ -17,7 +17,10 @@ const SMALLEST_BYTES = 1024 ** 3
  * Limits that the host enforces on QEMU. Those of the sandbox on its processes are enforced by the guest's kernel, whose
  * root could lift them; it gains no more than this.
  */
-export function hostLimits(limits: BurrowLimits, machine: Machine): BurrowLimits {
+export function hostLimits(
+  limits: BurrowLimits,
+  machine: Pick<Machine, 'memoryBytes' | 'cpus' | 'accelerator'>,
+): BurrowLimits {
   return {
     memoryBytes: machine.memoryBytes + QEMU_BYTES[machine.accelerator],
     cpus: limits.cpus,

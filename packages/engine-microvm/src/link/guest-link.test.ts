@@ -2,9 +2,24 @@ import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { GuestLink } from './guest-link.ts'
-import { encodeFrame, FRAME_MAX_BYTES, FrameType, LinkDecoder, RESET_BYTE } from './link-codec.ts'
+import {
+  encodeFrame,
+  FRAME_MAX_BYTES,
+  FrameType,
+  LinkDecoder,
+  RESET_BYTE,
+  STREAMS_MAX,
+  WINDOW_BYTES,
+} from './link-codec.ts'
+
+const MIB = 1024 ** 2
+const WANTED_BYTES = 16 * MIB
+/** What streams and the link hold before they wait, and what sockets of this host take. */
+const HELD_MAX_BYTES = 4 * MIB
+const BYTES_A_ROUND = 256
+const USELESS_MAX_BYTES = STREAMS_MAX * WINDOW_BYTES
 
 /** The host's end against a guest that this test plays, and which may lie. */
 describe('the link to a guest', () => {
@@ -121,6 +136,58 @@ describe('the link to a guest', () => {
     expect(link.agentEnd).toBeUndefined()
     guest.write(encodeFrame(FrameType.hello, 0, payload))
     await greeted
+  })
+
+  test('a guest that gives credit without end and reads nothing takes bounded memory, and gets all when it reads', async () => {
+    await greet()
+    const { stream, id } = await openAgent()
+    guest.pause()
+    const credit = encodeFrame(FrameType.credit, id, Buffer.alloc(4, 0xff))
+    let [sent, read, arrived] = [0, 0, 0]
+    const fill = () => {
+      for (let hasRoom = true; hasRoom && sent < WANTED_BYTES; sent += FRAME_MAX_BYTES)
+        hasRoom = stream.write(Buffer.alloc(FRAME_MAX_BYTES))
+    }
+    stream.on('drain', fill)
+    stream.on('data', (chunk: Buffer) => {
+      read += chunk.length
+    })
+    fill()
+    for (let round = 1; round <= WANTED_BYTES / WINDOW_BYTES; round++) {
+      // After each of these the host owes credit, which would be one more frame to read.
+      const byte = encodeFrame(FrameType.data, id, Buffer.from('x'))
+      guest.write(Buffer.concat(Array(BYTES_A_ROUND).fill([credit, byte]).flat()))
+      await vi.waitUntil(() => read === round * BYTES_A_ROUND, { timeout: 20_000, interval: 1 })
+    }
+    expect(sent).toBeLessThan(HELD_MAX_BYTES)
+    guest.on('data', (chunk: Buffer) => {
+      for (const { type, payload } of heard.push(chunk))
+        if (type === FrameType.data) arrived += payload.length
+      guest.write(credit)
+    })
+    guest.resume()
+    await vi.waitUntil(() => arrived === WANTED_BYTES, { timeout: 20_000 })
+  })
+
+  test('hangs up when the guest sends only what has no use, and says so', async () => {
+    await greet()
+    const { stream } = await openAgent()
+    const useless = Buffer.concat(Array(64).fill(encodeFrame(200, 3, Buffer.alloc(FRAME_MAX_BYTES))))
+    let [sent, isOver] = [0, false]
+    void link.closed.then(() => {
+      isOver = true
+    })
+    while (!isOver && sent < 2 * USELESS_MAX_BYTES) {
+      sent += useless.length
+      if (!guest.write(useless)) await Promise.race([once(guest, 'drain'), link.closed])
+    }
+    await link.closed
+    expect(sent).toBeLessThan(USELESS_MAX_BYTES + 8 * useless.length)
+    expect(stream.destroyed).toBe(true)
+    await expect(link.open('agent')).rejects.toMatchObject({
+      code: 'agent_unreachable',
+      message: expect.stringContaining('the guest sends only what has no use'),
+    })
   })
 
   test('survives random bytes, and ends with the guest', async () => {

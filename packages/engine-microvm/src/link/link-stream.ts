@@ -3,26 +3,32 @@ import { FRAME_MAX_BYTES, FrameType, WINDOW_BYTES } from './link-codec.ts'
 
 interface LinkStreamOptions {
   readonly send: (type: number, payload?: Uint8Array) => void
+  /** Whether the guest has read most of what was sent to it. Otherwise `continueSending` is called when it has. */
+  readonly hasRoom: () => boolean
   readonly onClose: () => void
 }
 
 /** One connection to a program of the guest. Each side waits for the other to read. */
 export class LinkStream extends Duplex {
   readonly #send: LinkStreamOptions['send']
+  readonly #hasRoom: () => boolean
   readonly #onClose: () => void
   /** What the guest still accepts, and what it may still send. */
   #credit = WINDOW_BYTES
   #window = WINDOW_BYTES
   #unread = 0
+  /** The reader wants more, and the guest has not been told. */
+  #owesCredit = false
   #waiting: { chunk: Buffer; done: (error?: Error | null) => void } | undefined
   #isOver = false
   #resetWith: Error | undefined
   /** What the reader and the writer see instead of an error of the link. */
   explain = (error: Error): Error => error
 
-  constructor({ send, onClose }: LinkStreamOptions) {
+  constructor({ send, hasRoom, onClose }: LinkStreamOptions) {
     super({ allowHalfOpen: true, readableHighWaterMark: 64 * 1024, writableHighWaterMark: 64 * 1024 })
     this.#send = send
+    this.#hasRoom = hasRoom
     this.#onClose = onClose
   }
 
@@ -40,6 +46,12 @@ export class LinkStream extends Duplex {
 
   receiveCredit(bytes: number): void {
     this.#credit = Math.min(WINDOW_BYTES, this.#credit + bytes)
+    this.#flush()
+  }
+
+  /** The guest reads again. */
+  continueSending(): void {
+    if (this.#owesCredit) this.#giveCredit()
     this.#flush()
   }
 
@@ -90,6 +102,8 @@ export class LinkStream extends Duplex {
 
   #giveCredit(): void {
     if (this.#unread === 0 || this.#isOver) return
+    this.#owesCredit = !this.#hasRoom()
+    if (this.#owesCredit) return
     const credit = Buffer.alloc(4)
     credit.writeUInt32BE(this.#unread)
     this.#window += this.#unread
@@ -98,7 +112,7 @@ export class LinkStream extends Duplex {
   }
 
   #flush(): void {
-    while (this.#waiting !== undefined && this.#credit > 0) {
+    while (this.#waiting !== undefined && this.#credit > 0 && this.#hasRoom()) {
       const { chunk, done } = this.#waiting
       const part = chunk.subarray(0, Math.min(this.#credit, FRAME_MAX_BYTES))
       this.#credit -= part.length

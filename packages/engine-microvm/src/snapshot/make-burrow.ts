@@ -253,8 +253,9 @@ async function introduce(
   if (isForFiles === true) await guest.control('hold').catch(() => {})
   if (limits.memoryBytes < hadLimits.memoryBytes) await burrow.requireRoom(limits)
   await Promise.all([
-    guest.control(`time ${BigInt(Date.now()) * 1_000_000n}`),
+    // First: until then, programs of all that started from this snapshot draw the same random numbers.
     guest.control(`seed ${randomBytes(SEED_BYTES).toString('hex')}`),
+    guest.control(`time ${BigInt(Date.now()) * 1_000_000n}`),
     guest.control(`hostname ${sandboxId}`),
     // The other ends of most connections that its memory brought back no longer exist.
     guest.control(`hang-up ${ends === undefined ? '' : withoutBytes(ends.records).toString('hex')}`),

@@ -1,3 +1,4 @@
+import { ISOLATIONS } from '@dormouse/contracts'
 import { type CreateTemplate, type Dormouse, DormouseError, type Template } from 'dormouse'
 import { z } from 'zod'
 import { networkOf } from '../fields.ts'
@@ -88,6 +89,10 @@ const templateInput = z.strictObject({
     .union([z.enum(['public', 'none']), z.array(z.string())])
     .optional()
     .describe('What the build may reach, as in create_sandbox. Default: only package registries.'),
+  isolation: z
+    .enum(ISOLATIONS)
+    .optional()
+    .describe('What its sandboxes have by default, as for create_sandbox. The build itself has `process`.'),
   waitMs: z
     .int()
     .min(0)

@@ -3,7 +3,14 @@ import { client } from '../client.ts'
 import { Glyph } from '../parts/icons.tsx'
 import { attempt } from '../state/toasts.ts'
 
-/** Creates a sandbox, with a name and another template if wanted. */
+/** The server's words for what each one is; the first leaves it to the template and the server. */
+const ISOLATIONS = [
+  ['', 'default'],
+  ['process', 'process: shares the kernel of the host'],
+  ['microvm', 'microvm: a virtual machine'],
+] as const
+
+/** Creates a sandbox, with a name, another template and another isolation if wanted. */
 export function NewSandbox({ onMade }: { onMade: (id: string) => void }) {
   const dialog = useRef<HTMLDialogElement>(null)
   const [templates, setTemplates] = useState<readonly string[]>(['python'])
@@ -19,11 +26,13 @@ export function NewSandbox({ onMade }: { onMade: (id: string) => void }) {
     event.preventDefault()
     const fields = new FormData(event.currentTarget as HTMLFormElement)
     const name = String(fields.get('name')).trim()
+    const isolation = fields.get('isolation') as (typeof ISOLATIONS)[number][0]
     dialog.current?.close()
     await attempt('Create', async () => {
       const made = await client.createSandbox({
         template: String(fields.get('template')),
         ...(name !== '' && { name }),
+        ...(isolation !== '' && { isolation }),
       })
       onMade(made.id)
     })
@@ -47,6 +56,7 @@ export function NewSandbox({ onMade }: { onMade: (id: string) => void }) {
               ))}
             </select>
           </label>
+          <IsolationField />
           <div class="buttons">
             <button type="button" onClick={() => dialog.current?.close()}>
               Cancel
@@ -58,5 +68,20 @@ export function NewSandbox({ onMade }: { onMade: (id: string) => void }) {
         </form>
       </dialog>
     </>
+  )
+}
+
+function IsolationField() {
+  return (
+    <label>
+      Isolation
+      <select name="isolation">
+        {ISOLATIONS.map(([value, label]) => (
+          <option key={value} value={value}>
+            {label}
+          </option>
+        ))}
+      </select>
+    </label>
   )
 }
