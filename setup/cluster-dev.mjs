@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -38,22 +39,23 @@ export function parseClusterDev(args) {
   refuseArguments(positionals)
   return {
     nodes: numberOf(flags, '--nodes', 3, NODES_MAX),
-    port: numberOf(flags, '--port', FIRST_PORT, 65_000),
-    natsPort: numberOf(flags, '--nats-port', NATS_PORT, 65_000),
+    port: numberOf(flags, '--port', undefined, 65_000),
+    natsPort: numberOf(flags, '--nats-port', undefined, 65_000),
   }
 }
 
 /**
  * Runs NATS and some hosts on loopback until `signal` aborts. Their data is below `cluster-dev` in the data directory;
- * templates and tools are those of the data directory itself.
- * @param {{ dataDir: string, signal: AbortSignal, print: (line: string) => void, natsPort: number, port: number,
- *   nodes: number }} options
+ * templates and tools are those of the data directory itself. Without ports it takes the first free ones.
+ * @param {{ dataDir: string, signal: AbortSignal, print: (line: string) => void, natsPort: number | undefined,
+ *   port: number | undefined, nodes: number }} options
  */
-export async function runClusterDev({ dataDir, signal, print, nodes, port, natsPort }) {
+export async function runClusterDev({ dataDir, signal, print, nodes, port, natsPort: wantedNatsPort }) {
   const directory = join(dataDir, 'cluster-dev')
   mkdirSync(directory, { recursive: true, mode: 0o711 })
   const keyFile = join(directory, 'cluster.key')
   if (!existsSync(keyFile)) writeFileSync(keyFile, randomBytes(32).toString('base64'), { mode: 0o600 })
+  const natsPort = wantedNatsPort ?? (await firstFreePort(NATS_PORT))
   const url = `nats://127.0.0.1:${natsPort}`
   const listen = ['--addr', '127.0.0.1', '--port', String(natsPort)]
   const store = ['--jetstream', '--store_dir', join(directory, 'nats')]
@@ -68,7 +70,8 @@ export async function runClusterDev({ dataDir, signal, print, nodes, port, natsP
   ended.catch(() => {})
   try {
     for (let index = 0; index < nodes; index += 1) {
-      const args = [join(directory, `host-${index + 1}`), dataDir, url, keyFile, String(port + index)]
+      const own = port === undefined ? await firstFreePort(FIRST_PORT) : port + index
+      const args = [join(directory, `host-${index + 1}`), dataDir, url, keyFile, String(own)]
       const host = start(process.execPath, [HOST, ...args], ['ignore', 'pipe', 'inherit'])
       hosts.push(host)
       await Promise.race([untilReady(host, (line) => print(`host-${index + 1}   ${line}`)), ended])
@@ -129,9 +132,28 @@ async function end(child) {
 }
 
 /**
+ * A host that runs already has the usual port.
+ * @param {number} from
+ */
+async function firstFreePort(from) {
+  for (let port = from; ; port += 1) {
+    const server = createServer().listen(port, '127.0.0.1')
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    )
+    if (!isFree) continue
+    server.close()
+    await once(server, 'close')
+    return port
+  }
+}
+
+/**
+ * @template {number | undefined} Otherwise
  * @param {Readonly<Record<string, string>>} flags
  * @param {string} name
- * @param {number} otherwise
+ * @param {Otherwise} otherwise
  * @param {number} max
  */
 function numberOf(flags, name, otherwise, max) {

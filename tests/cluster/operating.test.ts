@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm, truncate } from 'node:fs/promises'
 import { request } from 'node:https'
@@ -21,6 +20,7 @@ import {
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { OwnedSandboxes } from '../../packages/server/src/cluster/owned-sandboxes.ts'
 import type { SandboxRow } from '../../packages/server/src/store/sandbox-rows.ts'
+import { makeCertificates } from './certificates.ts'
 import { NatsServer } from './nats-server.ts'
 import { TestCluster } from './test-cluster.ts'
 
@@ -185,21 +185,6 @@ describe('TLS', () => {
     }
   })
 })
-
-/** An authority, and a certificate for loopback that it has signed. */
-function makeCertificates(into: string): { ca: string; cert: string; key: string } {
-  const at = (name: string) => join(into, name)
-  const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: 'ignore', cwd: into })
-  const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
-  openssl('req', '-x509', ...curve, '-keyout', 'ca.key', '-out', 'ca.pem', '-days', '2', '-subj', '/CN=ca')
-  openssl('req', ...curve, '-keyout', 'host.key', '-out', 'host.csr', '-subj', '/CN=127.0.0.1')
-  execFileSync('sh', ['-c', 'printf "subjectAltName=IP:127.0.0.1,DNS:localhost\\n" > san'], { cwd: into })
-  openssl(
-    ...['x509', '-req', '-in', 'host.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial'],
-    ...['-days', '2', '-extfile', 'san', '-out', 'host.pem'],
-  )
-  return { ca: at('ca.pem'), cert: at('host.pem'), key: at('host.key') }
-}
 
 function askTls(
   url: string,

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,7 +9,7 @@ import { DaemonSet } from 'kubernetes-models/apps/v1'
 import { Namespace, Service } from 'kubernetes-models/v1'
 import { expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import { HERE, ServerProcess } from '../server/server-process.ts'
+import { parseDockerfile } from '../../packages/server/src/templates/recipe/parse-dockerfile.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const KINDS = { DaemonSet, Namespace, Service }
@@ -51,14 +52,20 @@ test('the systemd unit is one that systemd accepts', async () => {
   }
 })
 
-test('sandboxes run below the core limit that the systemd unit sets', async () => {
-  const text = await readFile(join(root, 'deploy/dormouse.service'), 'utf8')
-  const limit = /^LimitCORE=(\d+)$/m.exec(text)?.[1]
-  const server = await ServerProcess.start({}, { ...HERE, launcher: ['prlimit', `--core=${limit}`] })
-  try {
-    const { id } = await server.ok('/v1/sandboxes', { json: {} })
-    expect(await server.run(id, 'print(1)')).toBe('1\n')
-  } finally {
-    await server.cleanUp()
-  }
+test('the image of the Dockerfile has the program that the Kubernetes manifest starts', async () => {
+  const { stages } = parseDockerfile(await readFile(join(root, 'deploy/Dockerfile'), 'utf8'), {})
+  const instructions = stages.flatMap((stage) => stage.instructions)
+  const [, { spec }] = await readManifest()
+  const [container] = spec.template.spec.containers
+  expect(instructions).toContainEqual(
+    expect.objectContaining({ type: 'entrypoint', command: { args: container.command } }),
+  )
+  const script = instructions.flatMap((one) =>
+    one.type === 'run' && 'script' in one.command ? [one.command.script] : [],
+  )
+  const [program = ''] = /setup\/\S+\.mjs/.exec(script.join('\n')) ?? []
+  expect(existsSync(join(root, program))).toBe(true)
+  const ignored = (await readFile(join(root, 'deploy/Dockerfile.dockerignore'), 'utf8')).trim().split('\n')
+  // What set-up builds for the machine of the image must not come from that of the caller.
+  expect(ignored).toEqual(expect.arrayContaining(['.dormouse', 'node_modules', '**/build', '**/dist']))
 })

@@ -5,7 +5,8 @@ import { Dormouse } from 'dormouse'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { httpReference } from '../../docs/make-http.mjs'
 import { makeNodeTemplate } from '../languages/node-template.ts'
-import { ServerProcess } from '../server/server-process.ts'
+import { HERE, ServerProcess } from '../server/server-process.ts'
+import { linkSetUp } from '../set-up-directory.ts'
 import { isAsSaid } from './is-as-said.ts'
 import { isRun, readBlocks, readDocuments } from './read-blocks.ts'
 import { readersPlace } from './readers-place.ts'
@@ -19,7 +20,8 @@ let place: Awaited<ReturnType<typeof readersPlace>>
 /** What every document may use. */
 let kept: ReadonlySet<string> = new Set()
 beforeAll(async () => {
-  server = await ServerProcess.start()
+  // A reader's data directory has what set-up made.
+  server = await ServerProcess.start({}, { ...HERE, prepare: linkSetUp })
   place = await readersPlace(root, server)
   // In the place of the built-in one, which takes minutes of downloads.
   await makeNodeTemplate(new Dormouse({ url: server.url, apiKey: server.key }), 'node')

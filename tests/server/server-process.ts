@@ -31,6 +31,8 @@ export interface Elsewhere {
   readonly reach: (address: string) => Promise<string>
   /** Where templates and CRIU are. */
   readonly toolsDir?: string
+  /** The server of another version, from the next start on. */
+  readonly program?: () => string | undefined
   /** Called with the data directory before anything is in it. */
   readonly prepare?: (dataDir: string) => Promise<void>
 }
@@ -100,12 +102,13 @@ export class ServerProcess {
   async begin(faults: readonly Fault[] = [], { port = 0 } = {}): Promise<void> {
     const { stateDir } = this.factory
     const { toolsDir = testDataDir } = this.#where
+    const sound = this.#where.program?.() ?? program
     this.#faults = faults
     this.#linesBefore = this.lines.length
     const [command = '', ...args] = [
       ...this.#where.launcher,
       process.execPath,
-      ...[faults.length === 0 ? program : faultyProgram, stateDir, toolsDir, '--port', String(port)],
+      ...[faults.length === 0 ? sound : faultyProgram, stateDir, toolsDir, '--port', String(port)],
     ]
     const env = { ...process.env, DORMOUSE_TEST_FAULTS: JSON.stringify(faults) }
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env })

@@ -1,14 +1,16 @@
-import { readFile } from 'node:fs/promises'
+import { access, constants } from 'node:fs/promises'
 import { DormouseError } from '@dormouse/contracts'
 import { type JetStreamClient, type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { type KV, Kvm } from '@nats-io/kv'
 import {
   connect,
   credsAuthenticator,
+  errors,
   type NatsConnection,
   type NodeConnectionOptions,
 } from '@nats-io/transport-node'
 import type { ClusterKey } from './cluster-key.ts'
+import { natsCredentials } from './nats-credentials.ts'
 import { requireFormat } from './state-records.ts'
 
 export interface ClusterAddress {
@@ -93,11 +95,12 @@ export async function connectCluster(options: ConnectCluster): Promise<ClusterCo
   }
 }
 
-/** A connection without the buckets of a cluster. Throws `cluster_unavailable`. */
+/** A connection without the buckets of a cluster. Throws `cluster_unavailable` or `setup_failed`. */
 export async function openNats(
   options: Pick<ConnectCluster, 'servers' | 'credentialsFile' | 'caFile' | 'hostId'>,
 ): Promise<NatsConnection> {
   const { servers, credentialsFile, caFile, hostId } = options
+  if (caFile !== undefined) await requireReadable(caFile)
   const isTls = servers.some((server) => server.startsWith('tls://'))
   const natsOptions: NodeConnectionOptions = {
     servers: [...servers],
@@ -107,27 +110,56 @@ export async function openNats(
     reconnectTimeWait: RECONNECT_WAIT_MS,
     pingInterval: PING_INTERVAL_MS,
     maxPingOut: PINGS_UNANSWERED_MAX,
+    // Otherwise the second refusal in a row would be the last try of this host.
+    ignoreAuthErrorAbort: true,
     ...(credentialsFile !== undefined && {
-      authenticator: credsAuthenticator(await readCredentials(credentialsFile)),
+      authenticator: credsAuthenticator(natsCredentials(credentialsFile)),
     }),
     ...((isTls || caFile !== undefined) && { tls: caFile === undefined ? {} : { caFile } }),
   }
   try {
     return await connect(natsOptions)
   } catch (cause) {
-    throw new DormouseError('cluster_unavailable', `No NATS server answers at ${servers.join(', ')}.`, {
-      cause,
-    })
+    throw refusal(cause, servers.join(', '))
   }
 }
 
-async function readCredentials(path: string): Promise<Uint8Array> {
-  return await readFile(path).catch((cause: unknown) => {
-    throw new DormouseError('setup_failed', 'The credentials file of the cluster cannot be read.', {
-      hint: 'Check `cluster.credentialsFile` and its permissions.',
+async function requireReadable(caFile: string): Promise<void> {
+  await access(caFile, constants.R_OK).catch((cause: unknown) => {
+    throw new DormouseError('setup_failed', 'The file with the certificates of the cluster cannot be read.', {
+      hint: 'Check `cluster.caFile` and its permissions.',
       cause,
     })
   })
+}
+
+/** Why there is no connection. Waiting helps only when no server answers. */
+function refusal(cause: unknown, servers: string): DormouseError {
+  if (cause instanceof errors.AuthorizationError || cause instanceof errors.UserAuthenticationExpiredError)
+    return new DormouseError('setup_failed', `NATS at ${servers} refuses this host: ${cause.message}.`, {
+      hint: 'Name a credentials file of NATS that is valid with `cluster.credentialsFile` (DORMOUSE_CLUSTER_CREDENTIALS).',
+      cause,
+    })
+  const certificate = certificateProblem(cause)
+  if (certificate !== undefined)
+    return new DormouseError(
+      'setup_failed',
+      `The certificate of NATS at ${servers} is not accepted: ${certificate}.`,
+      {
+        hint: 'Name the certificates that sign it with `cluster.caFile` (DORMOUSE_CLUSTER_CA), and an address that it is for.',
+        cause,
+      },
+    )
+  return new DormouseError('cluster_unavailable', `No NATS server answers at ${servers}.`, { cause })
+}
+
+/** Codes of OpenSSL for a chain that does not verify, and of Node.js for another name. */
+const CERTIFICATE_CODES = /^(?:.*CERT.*|UNABLE_TO_VERIFY.*|.*_SIGNATURE.*)$/
+
+function certificateProblem(error: unknown): string | undefined {
+  for (let one = error; one instanceof Error; one = one.cause)
+    if ('code' in one && CERTIFICATE_CODES.test(String(one.code))) return one.message
+  return undefined
 }
 
 /** The first host leaves a proof of its key, without the key. A host with another key would read nothing. */

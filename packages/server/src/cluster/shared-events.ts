@@ -15,7 +15,7 @@ export interface ShareEvents {
 }
 
 /** What a reader that lost its connection can catch up on. */
-const CATCH_UP = 4_096
+const CATCH_UP = 10_000
 const RETRY_MS = 500
 /** Events that wait for a NATS that does not answer. */
 const WAITING_MAX = 10_000

@@ -43,7 +43,7 @@ test('a reader from before a restart, or too far behind, gets a gap, and then wh
   expect(await take(restarted.follow({ after: 1_000_001, caller: admin, signal }), 1)).toMatchObject([
     { type: 'gap', seq: 2_000_000 },
   ])
-  for (let number = 0; number < 10_000; number += 1) restarted.publish(event('a', number))
+  for (let number = 0; number < 20_000; number += 1) restarted.publish(event('a', number))
   const late = restarted.follow({ after: 2_000_001, caller: admin, signal })
   const [gap, next] = (await take(late, 2)) as { seq: number }[]
   expect(gap).toMatchObject({ type: 'gap' })

@@ -149,3 +149,34 @@ test('a key reads its own events only, also from disk', async () => {
   const events = await read(first, { keyId: 'a', isAdmin: false })
   expect(numbers(events).slice(0, 2)).toEqual([0, 1])
 })
+
+test('a host of a cluster remembers as many events of all hosts, and says where older ones are missing', async () => {
+  const beforeSeq = 5_000_000_000
+  feed.join({ send: async () => {} }, { baseSeq: beforeSeq - 1, beforeSeq, lastSeq: beforeSeq })
+  let seq = beforeSeq
+  const hear = (count: number, type: 'sandbox.ledger' | 'sandbox.usage') => {
+    for (let number = 0; number < count; number += 1) {
+      seq += 1
+      feed.receive(seq, { type, owner: 'a', sandboxId: one, atMs: now, data: { number } }, false)
+    }
+  }
+  const readAll = async (after: number) => {
+    hear(1, 'sandbox.ledger')
+    const got: Read[] = []
+    for await (const event of feed.follow({ after, caller, signal: new AbortController().signal })) {
+      got.push(event as Read)
+      if (event.seq === seq) break
+    }
+    return got
+  }
+  hear(9_000, 'sandbox.ledger')
+  hear(9_000, 'sandbox.usage')
+  const all = await readAll(beforeSeq)
+  expect(numbers(all.filter(({ type }) => type !== 'sandbox.usage'))).toEqual([...upTo(9_000), 0])
+  expect(numbers(await readAll(beforeSeq + 8_998)).slice(0, 2)).toEqual([8_998, 8_999])
+  hear(20_000, 'sandbox.ledger')
+  const [gap, ...events] = await readAll(beforeSeq + 8_000)
+  expect(gap).toMatchObject({ type: 'gap' })
+  expect(events.length).toBeGreaterThan(10_000)
+  expect(events[0]?.seq).toBe((gap?.seq ?? 0) + 1)
+})

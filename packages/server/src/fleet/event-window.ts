@@ -4,6 +4,8 @@ import type { EventRows, StoredEvent } from './event-rows.ts'
 
 /** Events in memory: a minute of a busy server. About 200 bytes each. */
 const EVENTS_KEPT = 4096
+/** Events behind those, where none are on disk: as many as `EventRows` keeps. */
+const REMEMBERED = 10_000
 /** Rows that a reader takes from disk at once: a few milliseconds. */
 const PAGE = 256
 
@@ -25,14 +27,17 @@ export interface KeptEvent {
 }
 
 /**
- * The events that a reader can still ask for: the newest in memory, and before those the rows on disk. Events that say
- * how something is now are not on disk; of them, the last one of each sandbox stays in memory.
+ * The events that a reader can still ask for: the newest in memory, and before those the rows on disk. A host of a
+ * cluster has only its own on disk: it remembers those of all hosts instead. Of events that say how something is now, the
+ * last one of each sandbox stays in memory.
  */
 export class EventWindow {
   #newest: KeptEvent[] = []
   /** The last event behind `#newest` of each sandbox and type that is not on disk, and the last `restart`. */
   readonly #states = new Map<string, KeptEvent>()
   #rows: EventRows | undefined
+  /** Events behind `#newest` that would be rows. */
+  #remembered: KeptEvent[] = []
   /** The last event that is not among `#newest`. */
   #behindSeq: number
   /** See `completeAfterSeq`. That of the rows may be later. */
@@ -56,6 +61,8 @@ export class EventWindow {
   /** Pre: events that belong on disk were written, or `lose` was called. */
   halve(): void {
     for (const event of this.#newest.splice(0, this.#newest.length - EVENTS_KEPT)) this.#drop(event)
+    const forgotten = this.#remembered.splice(0, this.#remembered.length - REMEMBERED).at(-1)
+    if (forgotten !== undefined) this.#completeAfterSeq = forgotten.seq
   }
 
   /** This event and perhaps some before it are not on disk although they belong there. */
@@ -67,6 +74,7 @@ export class EventWindow {
   startAfter(seq: number): void {
     this.#rows = undefined
     this.#newest = []
+    this.#remembered = []
     this.#states.clear()
     this.#behindSeq = seq
     this.#completeAfterSeq = seq
@@ -87,17 +95,25 @@ export class EventWindow {
   }
 
   #behind(seq: number): KeptEvent[] {
-    const rows = this.#rows?.between(seq, { untilSeq: this.#behindSeq, limit: PAGE }) ?? []
+    const rows = this.#page(seq)
     const untilSeq = rows.length === PAGE ? (rows.at(-1)?.seq ?? seq) : this.#behindSeq
     const states = [...this.#states.values()].filter((state) => state.seq > seq && state.seq <= untilSeq)
-    return [...rows.map(fromRow), ...states].sort((a, b) => a.seq - b.seq)
+    return [...rows, ...states].sort((a, b) => a.seq - b.seq)
+  }
+
+  #page(seq: number): KeptEvent[] {
+    if (this.#rows !== undefined)
+      return this.#rows.between(seq, { untilSeq: this.#behindSeq, limit: PAGE }).map(fromRow)
+    const first = this.#remembered.findLastIndex((event) => event.seq <= seq) + 1
+    return this.#remembered.slice(first, first + PAGE)
   }
 
   #drop(event: KeptEvent): void {
     const { type, seq } = event
     this.#behindSeq = seq
     if (STATES.has(type)) this.#setState(event)
-    else if (this.#rows?.isKept(type) !== true) this.#completeAfterSeq = seq
+    else if (this.#rows === undefined) this.#remembered.push(event)
+    else if (!this.#rows.isKept(type)) this.#completeAfterSeq = seq
     if (type === 'sandbox.deleted')
       for (const state of STATES) this.#states.delete(`${state} ${event.sandboxId}`)
   }
