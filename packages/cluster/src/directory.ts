@@ -30,6 +30,8 @@ const entrySchema = z.object({
   generation: z.int().nonnegative(),
   owner: z.string(),
   name: z.string().optional(),
+  /** The name that it is about to get. Without it in its row, the host that continues it gives that name back. */
+  nextName: z.string().optional(),
   state: z.string(),
   /** The snapshot that it wakes from on its host. */
   head: z.string().optional(),
