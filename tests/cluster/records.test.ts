@@ -1,4 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
@@ -16,11 +19,17 @@ import {
   SnapshotRecords,
 } from '@dormouse/cluster'
 import pino from 'pino'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { Layout } from '../../packages/engine-linux/src/host/layout.ts'
+import { fetchedBases } from '../../packages/engine-linux/src/snapshot/fetched-bases.ts'
 import { baseTransfer } from '../../packages/engine-linux/src/snapshot/transfer-bases.ts'
+import { readFingerprint } from '../../packages/engine-linux/src/storage/fingerprint.ts'
+import { SnapshotStore } from '../../packages/engine-linux/src/storage/snapshot-store.ts'
+import type { VerifiedSnapshots } from '../../packages/engine-linux/src/storage/verify-snapshot.ts'
 import { DepotUpkeep } from '../../packages/server/src/cluster/depot-upkeep.ts'
 import { SharedBases } from '../../packages/server/src/cluster/shared-bases.ts'
 import type { SnapshotCarrier } from '../../packages/server/src/cluster/snapshot-carrier.ts'
+import { uploadPart } from '../../packages/server/src/cluster/upload-snapshot.ts'
 import { NatsServer } from './nats-server.ts'
 
 const key = new ClusterKey(randomBytes(32))
@@ -81,7 +90,7 @@ test('the collection keeps a base that a snapshot needs, and takes it when nothi
   const transfer = {} as SnapshotCarrier
   using upkeep = new DepotUpkeep({ ...upkeepOptions, transfer })
   using shared = await SharedBases.open({
-    ...{ depot, log, unusedMs: 0, bases: baseTransfer({ dataDir: '/nowhere' }) },
+    ...{ depot, log, unusedMs: 0, maxBytes: 0, bases: baseTransfer({ dataDir: '/nowhere' }) },
     cluster: { hosts, hostId: 'test', isHeld: false, directory, upkeep, connection },
   })
   transfer.bases = shared
@@ -104,6 +113,57 @@ test('the collection keeps a base that a snapshot needs, and takes it when nothi
   expect(await upkeep.collect()).toMatchObject({ removed: 2 })
   expect(await depot.findList(list)).toBeUndefined()
   await expect.poll(() => others.find(base)).toBeUndefined()
+})
+
+test('a host removes what it has fetched and needs no more, unless it may be the last copy', async () => {
+  const root = await mkdtemp(join(tmpdir(), 'dormouse-bases-'))
+  onTestFinished(() => rm(root, { recursive: true }))
+  const [one, two] = [join(root, 'one'), join(root, 'two')]
+  const tools = 'fedcba9876543210'
+  await mkdir(join(one, 'tools/guest', tools, 'lib'), { recursive: true })
+  await writeFile(join(one, 'tools/guest', tools, 'lib/libdormouse-guard.so'), 'guard')
+  const layout = new Layout(two, two)
+  for (const path of [layout.snapshotsDir, layout.burrowsDir]) await mkdir(path, { recursive: true })
+  const store = new SnapshotStore(layout, {} as VerifiedSnapshots, async () => new Set())
+  const objects = await JetStreamStore.open({ ...connection, replicas: 1 })
+  await using depot = new Depot({ store: objects, key })
+  using directory = await Directory.open({ bucket: connection.directory, key })
+  using records = await BaseRecords.open({ bucket: connection.keys, key, onUnreadable: () => {} })
+  const template = { name: 'python', hash: 'abc', builtAt: '2026-01-01T00:00:00.000Z' }
+  const needs = { template, processes: { tools, criuVersion: '4.0', fingerprint: await readFingerprint() } }
+  const base = `tools-${tools}`
+  const { list } = await uploadPart(depot, await baseTransfer({ dataDir: one }).export(base))
+  await records.put(base, { list, arch: process.arch, host: 'one', uploadedAt: 1 })
+  const bases = {
+    ...baseTransfer({ dataDir: two }),
+    fetched: fetchedBases({ dataDir: two, store, host: { layout } }),
+  }
+  const hosts = { all: () => [], find: () => undefined } as unknown as Hosts
+  const cluster = { hosts, hostId: 'two', isHeld: false, directory, upkeep: {} as DepotUpkeep, connection }
+  const log = pino({ level: 'silent' })
+  const open = (maxBytes: number) => SharedBases.open({ cluster, depot, bases, maxBytes, inUseMs: 0, log })
+  const isHere = () => bases.isHere(base)
+  using small = await open(0)
+  await small.withBases(needs, async () => {
+    await small.trim()
+    expect(await isHere()).toBe(true)
+  })
+  await small.trim()
+  expect(await isHere()).toBe(false)
+  await small.withBases(needs, async () => expect(await isHere()).toBe(true))
+  using large = await open(1024 ** 3)
+  await large.trim()
+  expect(await isHere()).toBe(true)
+  const entry = { host: 'one', epoch: 1, generation: 0, owner: 'o', state: 'standby', createdAt: 1, row: {} }
+  const replica = { snapshotId: 'sn-x', list: 'l', createdAt: '2026-01-01T00:00:00.000Z', needs }
+  const added = await directory.add('sb-x', { ...entry, replica })
+  await records.remove(base)
+  await expect.poll(() => large.has(base, process.arch)).toBe(false)
+  for (const host of [small, large]) await host.trim()
+  expect(await isHere()).toBe(true)
+  await directory.remove(added as NonNullable<typeof added>)
+  await large.trim()
+  expect(await isHere()).toBe(false)
 })
 
 test('every host hears of a record, of its change and of its end', async () => {

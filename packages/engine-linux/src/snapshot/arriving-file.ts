@@ -25,11 +25,14 @@ export class ArrivingFile {
   readonly #file: FileHandle
   readonly #map: FileHandle
 
-  private constructor({ name, memory }: OpenArrivingFile, handles: { file: FileHandle; map: FileHandle }) {
+  private constructor(
+    { name, memory }: OpenArrivingFile,
+    { file, map, isNew }: { file: FileHandle; map: FileHandle; isNew: boolean },
+  ) {
     this.name = name
     this.memory = memory
-    this.#file = handles.file
-    this.#map = handles.map
+    this.#file = file
+    this.#map = map
     let dataOffset = 0
     this.#pieces = memory.extents.map(([fileOffset, lengthBytes]) => {
       const piece = { fileOffset, dataOffset, lengthBytes }
@@ -37,7 +40,8 @@ export class ArrivingFile {
       return piece
     })
     const all = Array.from({ length: Math.ceil(dataOffset / memory.chunkBytes) }, (_, chunk) => chunk)
-    this.missing = all.filter((chunk) => !this.#isThere(chunk))
+    // A wake waits for this: a gigabyte has thousands of chunks.
+    this.missing = isNew ? all : all.filter((chunk) => !this.#isThere(chunk))
   }
 
   /** Makes an empty file, and a map on which every page of an extent is missing. */
@@ -49,7 +53,7 @@ export class ArrivingFile {
       await file.chown(owner, owner)
       await map.truncate(Math.ceil(memory.sizeBytes / PAGE_BYTES))
       markExtents(map.fd, memory)
-      return new ArrivingFile(options, { file, map })
+      return new ArrivingFile(options, { file, map, isNew: true })
     })
   }
 
@@ -58,7 +62,7 @@ export class ArrivingFile {
     const opened = [() => open(options.path, 'r+'), () => open(options.mapPath, 'r+')] as const
     return await withBoth(opened, async (file, map) => {
       if (!isTrusted) markExtents(map.fd, options.memory)
-      return new ArrivingFile(options, { file, map })
+      return new ArrivingFile(options, { file, map, isNew: !isTrusted })
     })
   }
 

@@ -23,6 +23,7 @@ import { whileReading } from '../storage/snapshot-readers.ts'
 import { damaged, unusable } from '../storage/verify-snapshot.ts'
 import { getTemplateBuild } from '../template/template-store.ts'
 import type { BeginArrival } from './arrivals.ts'
+import { fetchedBases } from './fetched-bases.ts'
 import { linkTemplateMemory } from './link-template-memory.ts'
 import { asItTravels } from './plain-pages.ts'
 import { abilitiesOf, localTemplateOf, needsOf, problemOf, problemOfTemplate } from './portable-needs.ts'
@@ -50,7 +51,7 @@ export function snapshotTransfer(engine: SnapshotEngine): SnapshotTransfer {
     abilities: () => abilitiesOf(engine),
     export: (id, work) => exportSnapshot(engine, id, work),
     import: (id, parts, origin, needs) => importSnapshot(engine, { id, parts, origin, needs }),
-    bases: baseTransfer(engine),
+    bases: { ...baseTransfer(engine), fetched: fetchedBases(engine) },
     interrupted: () => engine.host.arrivals.interrupted(),
     resume: (id, parts) => resumeArrival(engine, id, parts),
     untilArrived: (id) => engine.host.arrivals.require(id),
