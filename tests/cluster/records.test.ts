@@ -16,8 +16,11 @@ import {
   JetStreamStore,
   type JobMessage,
   JobStream,
+  type Located,
+  Names,
   SnapshotRecords,
 } from '@dormouse/cluster'
+import { newSandboxId } from '@dormouse/contracts'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { Layout } from '../../packages/engine-linux/src/host/layout.ts'
@@ -27,9 +30,11 @@ import { readFingerprint } from '../../packages/engine-linux/src/storage/fingerp
 import { SnapshotStore } from '../../packages/engine-linux/src/storage/snapshot-store.ts'
 import type { VerifiedSnapshots } from '../../packages/engine-linux/src/storage/verify-snapshot.ts'
 import { DepotUpkeep } from '../../packages/server/src/cluster/depot-upkeep.ts'
+import { OwnedSandboxes } from '../../packages/server/src/cluster/owned-sandboxes.ts'
 import { SharedBases } from '../../packages/server/src/cluster/shared-bases.ts'
 import type { SnapshotCarrier } from '../../packages/server/src/cluster/snapshot-carrier.ts'
 import { uploadPart } from '../../packages/server/src/cluster/upload-snapshot.ts'
+import type { SandboxRow } from '../../packages/server/src/store/sandbox-rows.ts'
 import { NatsServer } from './nats-server.ts'
 
 const key = new ClusterKey(randomBytes(32))
@@ -164,6 +169,46 @@ test('a host removes what it has fetched and needs no more, unless it may be the
   await directory.remove(added as NonNullable<typeof added>)
   await large.trim()
   expect(await isHere()).toBe(false)
+})
+
+test('a name that a sandbox was about to get is free again when its host was lost before that', async () => {
+  using directory = await Directory.open({ bucket: connection.directory, key })
+  const names = new Names({
+    bucket: connection.names,
+    key,
+    exists: async (id) => !!(await directory.read(id)),
+  })
+  const hostOf = (hostId: string) => {
+    const owned = new OwnedSandboxes({ directory, names, hostId, ancestorsOf: () => [], onLost: () => {} })
+    owned.epoch = 1
+    return owned
+  }
+  const [one, two] = [hostOf('one'), hostOf('two')]
+  const row = { id: newSandboxId(), owner: 'key-x', state: 'standby', name: 'before' } as SandboxRow
+  await one.claim(row)
+  const after = { owner: row.owner, name: 'after' }
+  await one.claimName(row, 'after')
+  expect(await names.find(after)).toBe(row.id)
+  // The host is lost here. Another one continues the sandbox with the row of before.
+  const located = (await directory.read(row.id)) as Located
+  const taken = await directory.change(located, { ...located.entry, host: 'two' })
+  two.hold(taken as Located)
+  await two.settleName(row)
+  expect(await names.find(after)).toBeUndefined()
+  expect(await names.find({ owner: row.owner, name: 'before' })).toBe(row.id)
+  expect((await directory.read(row.id))?.entry.nextName).toBeUndefined()
+  // With the row of after, the sandbox keeps it.
+  await two.claimName(row, 'after')
+  await two.settleName({ ...row, name: 'after' })
+  expect(await names.find(after)).toBe(row.id)
+  // A name of another sandbox is refused, and leaves no trace.
+  const other = { ...row, id: newSandboxId(), name: undefined } as SandboxRow
+  await two.claim(other)
+  await expect(two.claimName(other, 'after')).rejects.toMatchObject({ code: 'name_taken' })
+  expect((await directory.read(other.id))?.entry.nextName).toBeUndefined()
+  await two.claimName(other, 'third')
+  await two.returnName(other, 'third')
+  expect(await names.find({ owner: row.owner, name: 'third' })).toBeUndefined()
 })
 
 test('every host hears of a record, of its change and of its end', async () => {
