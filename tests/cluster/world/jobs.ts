@@ -3,7 +3,7 @@ import type { ServerProcess } from '../../server/server-process.ts'
 import type { Model } from './model.ts'
 
 /** What faults do to an attempt is not what the model looks at. */
-const RETRY = { retries: 20, backoffMs: 100 }
+const RETRY = { retries: 12, backoffMs: 50 }
 const UNFINISHED_MAX = 2
 const END_MS = 120_000
 

@@ -19,8 +19,6 @@ export class Known {
   asked: number
   /** How many of them have no answer. They may still happen. */
   unanswered: number
-  /** The last name that was acknowledged. Undefined: it has none, or a change of it has no answer. */
-  name: string | undefined
   readonly kept: Kept[] = []
   /** Its deletion was acknowledged. */
   isDeleted = false
@@ -29,6 +27,9 @@ export class Known {
   #durable: number
   /** Until then, a rollback without an answer may happen. */
   #uncertainUntil = 0
+  #name: string | undefined
+  /** Until then, a change of the name without an answer may happen. */
+  #unnamedUntil = 0
 
   /** A child has what its parent had before the fork. */
   constructor(id: string, parent?: Known) {
@@ -46,6 +47,23 @@ export class Known {
 
   get isUncertain(): boolean {
     return performance.now() < this.#uncertainUntil
+  }
+
+  /** The last name that was acknowledged. Undefined: it has none, or which one is not known. */
+  get name(): string | undefined {
+    return performance.now() < this.#unnamedUntil ? undefined : this.#name
+  }
+
+  /** A name is asked for. Call the returned function when it was acknowledged. */
+  beginRename(name: string): () => void {
+    const before = this.#unnamedUntil
+    // Without an answer it has this name or another one until it gets the next.
+    this.#name = undefined
+    this.#unnamedUntil = performance.now() + LATE_MS
+    return () => {
+      if (performance.now() >= before) this.#name = name
+      this.#unnamedUntil = before
+    }
   }
 
   /** A sleep or move with this counter was acknowledged. */

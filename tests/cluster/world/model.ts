@@ -13,6 +13,12 @@ const METADATA = { world: 'model' }
 
 // biome-ignore lint/suspicious/noExplicitAny: tests compare answers, they do not build on them
 type Json = any
+interface LedgerEntry {
+  readonly event: string
+  readonly cause: string
+  readonly at: string
+}
+
 type Options = Parameters<ServerProcess['call']>[1]
 
 /** A model of the sandboxes of a cluster, outside of it, and the calls that compare the two. */
@@ -103,14 +109,21 @@ export class Model {
   }
 
   async move(host: ServerProcess, known: Known, to: FaultyHost): Promise<void> {
+    const owners = await this.#ownersOf(known)
+    // A move to its own host does nothing.
+    if (owners.length !== 1 || owners[0] === to) return
     const before = await this.increment(host, known)
     const json = { node: to.node }
     const moved = await this.ask(host, `/v1/sandboxes/${known.id}/move`, { json })
     if (moved === undefined) return
     this.counts.moves += 1
+    const arrivals = (await this.#ledgerAt(to.server, known))?.entries.filter(
+      ({ cause }) => cause === 'moved' || cause === 'host lost',
+    )
     const after = await this.increment(to.server, known)
+    if (before === undefined || after === undefined || arrivals?.at(-1)?.cause !== 'moved') return
     // Nothing was lost in between: then the move has put the first value into the depot.
-    if (before !== undefined && after !== undefined && after > before) known.noteDurable(before)
+    if (after > before) known.noteDurable(before)
   }
 
   /** The child that this acknowledged. */
@@ -139,10 +152,13 @@ export class Model {
 
   /** A host that shows a snapshot without asking the host of the sandbox has it from the depot. */
   async lookAtKept({ server }: FaultyHost, known: Known, kept: Kept): Promise<void> {
+    const isElsewhere = async () => {
+      const owners = await this.#ownersOf(known)
+      return owners.length === 1 && owners[0]?.server !== server
+    }
+    if (!(await isElsewhere())) return
     const found = await this.ask(server, `/v1/snapshots/${kept.id}`)
-    const owners = await this.#ownersOf(known)
-    const isOwner = owners.some((owner) => owner.server === server)
-    if (found !== undefined && owners.length === 1 && !isOwner) kept.isShared = true
+    if (found !== undefined && (await isElsewhere())) kept.isShared = true
   }
 
   /** Whether the sandbox was seen to continue from the snapshot. */
@@ -163,17 +179,17 @@ export class Model {
   }
 
   async rename(host: ServerProcess, known: Known, name: string): Promise<void> {
-    known.name = undefined
+    const acknowledge = known.beginRename(name)
     const renamed = await this.ask(host, `/v1/sandboxes/${known.id}`, { method: 'PATCH', json: { name } })
     if (renamed === undefined) return
-    known.name = name
+    acknowledge()
     this.counts.names += 1
   }
 
   /** A name leads to its sandbox, or for a moment nowhere, but never to another one. */
   async requireNamed(host: ServerProcess, known: Known): Promise<boolean> {
-    const { name } = known
-    if (name === undefined) return true
+    const { name, mayBeDeleted } = known
+    if (name === undefined || mayBeDeleted) return true
     const found = await this.ask(host, `/v1/sandboxes/${name}`)
     if (found === undefined) return false
     expect([found.id, found.name], this.#say(`the sandbox called ${name}`)).toEqual([known.id, name])
@@ -182,7 +198,6 @@ export class Model {
 
   async delete(host: ServerProcess, known: Known): Promise<void> {
     known.mayBeDeleted = true
-    known.name = undefined
     const isDeleted = await this.ask(host, `/v1/sandboxes/${known.id}`, { method: 'DELETE' })
     if (isDeleted === undefined) return
     known.isDeleted = true
@@ -251,14 +266,23 @@ export class Model {
   }
 
   /** The host of the sandbox, and what it last lost. */
-  async #lossOf(host: ServerProcess, { id }: Known): Promise<string | undefined> {
+  async #lossOf(host: ServerProcess, known: Known): Promise<string | undefined> {
+    const ledger = await this.#ledgerAt(host, known)
+    if (ledger === undefined) return undefined
+    const losses = ledger.entries.filter(({ event }) => event === 'lost').map(({ at }) => at)
+    return `${ledger.host} ${losses.join(' ')}`
+  }
+
+  async #ledgerAt(
+    host: ServerProcess,
+    { id }: Known,
+  ): Promise<{ host: string; entries: LedgerEntry[] } | undefined> {
     const path = `/v1/sandboxes/${id}/ledger?limit=1000`
     const signal = AbortSignal.timeout(CALL_TIMEOUT_MS)
     const response = await host.fetch(path, { key: this.cluster.key, signal }).catch(() => undefined)
     if (response?.status !== 200) return undefined
-    const { items } = (await response.json().catch(() => ({}))) as { items?: { event: string; at: string }[] }
-    const losses = (items ?? []).filter(({ event }) => event === 'lost').map(({ at }) => at)
-    return `${response.headers.get('dormouse-host') ?? 'here'} ${losses.join(' ')}`
+    const { items = [] } = (await response.json().catch(() => ({}))) as { items?: LedgerEntry[] }
+    return { host: response.headers.get('dormouse-host') ?? 'here', entries: items }
   }
 
   #say(what: string): string {
