@@ -50,15 +50,16 @@ interface Filled {
 }
 
 async function fromImage(): Promise<Filled> {
-  const page = makeLayer([{ path: 'srv/index.html', content: 'from the image\n' }])
+  const page = makeLayer([{ path: 'srv/index.html', content: 'from the image' }])
   const image = registry.push('contents:1', [busyboxLayer, page], { Env: ['PATH=/bin', 'WORD=word'] })
   const { state, error } = await buildTemplate(one, { name: 'contents', image }, key)
   expect({ state, error }).toMatchObject({ state: 'ready' })
   const { id } = await one.ok('/v1/sandboxes', { json: { template: 'contents' }, key })
-  const { body } = await ask(one, id, 'bash', 'x=memory; echo file > /srv/file')
-  expect(body.exitCode).toBe(0)
-  const look = 'echo $x $WORD; cat /srv/file /srv/index.html'
-  return { id, language: 'bash', look, shows: 'memory word\nfile\nfrom the image\n' }
+  const fill = 'import os; x = "memory"; open("/srv/file", "w").write("file")'
+  expect((await ask(one, id, 'python', fill)).body).toMatchObject({ exitCode: 0 })
+  const look =
+    'print(x, os.environ["WORD"], open("/srv/file").read(), open("/srv/index.html").read(), os.path.exists("/bin/busybox"))'
+  return { id, language: 'python', look, shows: 'memory word file from the image True\n' }
 }
 
 async function withJavaScript(): Promise<Filled> {
@@ -94,7 +95,7 @@ it('sandboxes of an image and with JavaScript move and are taken over with layer
   // New ones of the template start on both hosts.
   for (const host of [one, two]) {
     const { id } = await host.ok('/v1/sandboxes', { json: { template: 'contents' }, key })
-    expect((await ask(host, id, 'bash', 'cat /srv/index.html')).body.stdout).toBe('from the image\n')
+    expect((await ask(host, id, 'bash', 'cat /srv/index.html')).body.stdout).toBe('from the image')
     await host.call(`/v1/sandboxes/${id}`, { method: 'DELETE', key })
   }
 })

@@ -23,6 +23,7 @@ import {
 import { newSandboxId } from '@dormouse/contracts'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { FollowedStream, type FollowStream } from '../../packages/cluster/src/followed-stream.ts'
 import { Layout } from '../../packages/engine-linux/src/host/layout.ts'
 import { fetchedBases } from '../../packages/engine-linux/src/snapshot/fetched-bases.ts'
 import { baseTransfer } from '../../packages/engine-linux/src/snapshot/transfer-bases.ts'
@@ -248,6 +249,39 @@ test('commands for jobs come in one order, in pieces if they are large, and dama
   const { jobs, lastSeq, newestSeq } = await stream.info()
   expect([...jobs]).toEqual(['job-b'])
   expect(newestSeq).toBeLessThan(lastSeq)
+})
+
+test('a reader of the log that falls silent, ends or fails is replaced, and every message is told once', async () => {
+  await using stream = await JobStream.open({ ...connection, key, replicas: 1 })
+  const append = (command: string) => stream.append({ jobId: 'job-followed', command, text: '{}' })
+  const { lastSeq } = await stream.info()
+  const endings = [new Promise<never>(() => {}), { done: true }, Promise.reject(new Error('lost'))]
+  endings[2]?.catch?.(() => {})
+  let readers = 0
+  const get = async (...args: Parameters<typeof connection.jetstream.consumers.get>) => {
+    readers += 1
+    const ending = endings.shift()
+    if (ending === undefined) return await connection.jetstream.consumers.get(...args)
+    const messages = { [Symbol.asyncIterator]: () => ({ next: () => ending }), close: async () => {} }
+    return { consume: async () => messages }
+  }
+  const told: number[] = []
+  await using _ = await FollowedStream.start({
+    ...{ manager: connection.manager, stream: 'dormouse-jobs', subject: 'dormouse.jobs.*', silentMs: 50 },
+    ...{ jetstream: { consumers: { get } } as unknown as FollowStream['jetstream'], afterSeq: lastSeq },
+    onMessage: async ({ seq }) => {
+      await sleep(20)
+      told.push(seq - lastSeq)
+    },
+  })
+  for (const command of ['one', 'two', 'three']) await append(command)
+  await expect.poll(() => told, { timeout: 10_000 }).toEqual([1, 2, 3])
+  expect(readers).toBe(4)
+  await append('four')
+  await expect.poll(() => told).toEqual([1, 2, 3, 4])
+  await sleep(300)
+  // Nothing is missing, so the reader stays.
+  expect(readers).toBe(4)
 })
 
 test('a claim is the first host’s, until another one takes it from a host that is lost', async () => {
