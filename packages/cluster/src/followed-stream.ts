@@ -38,6 +38,7 @@ export class FollowedStream implements AsyncDisposable {
   #missedSeq = 0
   #heardMs = performance.now()
   #isTelling = false
+  #telling: Promise<void> = Promise.resolve()
   #renewing: Promise<void> | undefined
   #isClosed = false
 
@@ -91,7 +92,7 @@ export class FollowedStream implements AsyncDisposable {
     try {
       for await (const message of messages) {
         if (!isCurrent()) return
-        if (message.seq > this.#toldSeq) await this.#tell(message)
+        await this.#tell(message)
       }
     } catch {
       // The client of NATS gives up a reader that it could not begin again for long.
@@ -102,15 +103,21 @@ export class FollowedStream implements AsyncDisposable {
     }
   }
 
+  /** In turns: the reader before may still tell a message that this one has, too. */
   async #tell(message: JsMsg): Promise<void> {
-    this.#isTelling = true
-    try {
-      await this.#options.onMessage(message)
-    } finally {
-      this.#isTelling = false
-      this.#toldSeq = message.seq
-      this.#heardMs = performance.now()
-    }
+    const telling = this.#telling.then(async () => {
+      if (this.#isClosed || message.seq <= this.#toldSeq) return
+      this.#isTelling = true
+      try {
+        await this.#options.onMessage(message)
+      } finally {
+        this.#isTelling = false
+        this.#toldSeq = message.seq
+        this.#heardMs = performance.now()
+      }
+    })
+    this.#telling = telling.catch(() => {})
+    await telling
   }
 
   async #look(): Promise<void> {
