@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { ServerProcess } from '../server/server-process.ts'
 import { LEASE_MS, TestCluster } from './test-cluster.ts'
-import { launcherWithFeature } from './world/own-cpu.ts'
+import { launcherWithFeature, OwnMemory } from './world/own-cpu.ts'
 
 /** A feature that no real CPU has. */
 const FEATURE = 'dormouse_test'
@@ -15,13 +15,16 @@ let older: ServerProcess
 let newer: ServerProcess
 let other: ServerProcess
 let key: string
+/** What the newer host sees as free. */
+let memory: OwnMemory
 
 /** Two hosts see a CPU with one feature more: what they save, the older host cannot restore. */
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'dormouse-cpu-'))
   const launcher = await launcherWithFeature(directory, FEATURE)
   cluster = await TestCluster.start({ hosts: 1, logLevel: 'fatal' })
-  for (let count = 0; count < 2; count += 1) await cluster.addHost({}, { launcher })
+  memory = await OwnMemory.make(launcher, directory)
+  for (const { launcher: own } of [memory, { launcher }]) await cluster.addHost({}, { launcher: own })
   ;[older, newer, other] = cluster.hosts as [ServerProcess, ServerProcess, ServerProcess]
   key = older.key
 })
@@ -97,6 +100,26 @@ it('a sandbox from a kept snapshot, children of a fork and a drain go to hosts t
   const drained = await newer.ok(`/v1/nodes/${await nodeOf(newer)}/drain`, { json: {}, key })
   expect(drained).toMatchObject({ moved: [{ sandboxId: id, node: await nodeOf(other) }], left: [] })
   await cordon(newer, false)
+  for (const gone of [id, ...children.map((child: Json) => child.id)])
+    await older.call(`/v1/sandboxes/${gone}`, { method: 'DELETE', key })
+})
+
+it('children of a fork go to another host that can restore them when that of their parent is full', async () => {
+  const id = await make()
+  const roomOf = async () => {
+    const { items } = await older.ok('/v1/nodes', { key })
+    const { memory: room } = items.find(({ address }: Json) => address === newer.url)
+    return room.freeBytes / room.totalBytes
+  }
+  await memory.show(0)
+  await expect.poll(roomOf, SLOW).toBeLessThan(0.05)
+  const { children } = await newer.ok(`/v1/sandboxes/${id}/fork`, { json: { count: 2 }, key })
+  for (const child of children) {
+    expect(await placeOf(older, child.id)).toBe(other.url)
+    expect((await run(older, child.id, 'print(value)')).body.stdout).toBe('of a newer CPU\n')
+  }
+  await memory.show()
+  await expect.poll(roomOf, SLOW).toBeGreaterThan(0.05)
   for (const gone of [id, ...children.map((child: Json) => child.id)])
     await older.call(`/v1/sandboxes/${gone}`, { method: 'DELETE', key })
 })

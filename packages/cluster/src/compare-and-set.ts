@@ -1,3 +1,4 @@
+import { DormouseError } from '@dormouse/contracts'
 import type { KV } from '@nats-io/kv'
 
 /** JetStream's code for "wrong last sequence". */
@@ -11,7 +12,10 @@ export interface Versioned {
   readonly revision: number
 }
 
-/** The new revision, or undefined when the key has another revision than `expected`. `expected: 0`: there is none. */
+/**
+ * The new revision, or undefined when the key has another revision than `expected`. `expected: 0`: there is none. Throws
+ * `cluster_unavailable`; then the change may have happened.
+ */
 export async function compareAndSet(
   bucket: KV,
   key: string,
@@ -22,7 +26,7 @@ export async function compareAndSet(
     return await bucket.update(key, value, expected, WRITE_TIMEOUT_MS)
   } catch (error) {
     if (isWrongSequence(error)) return undefined
-    throw error
+    throw silent(error)
   }
 }
 
@@ -33,13 +37,13 @@ export async function compareAndDelete(bucket: KV, key: string, expected: number
     return true
   } catch (error) {
     if (isWrongSequence(error)) return false
-    throw error
+    throw silent(error)
   }
 }
 
 /** Undefined when there is no such key, or it was deleted. */
 export async function read(bucket: KV, key: string): Promise<Versioned | undefined> {
-  const entry = await bucket.get(key)
+  const entry = await answered(bucket.get(key))
   if (entry === null || entry.operation !== 'PUT') return undefined
   return { value: entry.value, revision: entry.revision }
 }
@@ -47,4 +51,21 @@ export async function read(bucket: KV, key: string): Promise<Versioned | undefin
 function isWrongSequence(error: unknown): boolean {
   const { code } = error as { code?: unknown }
   return code === WRONG_SEQUENCE
+}
+
+/** What NATS answers. Throws `cluster_unavailable`. */
+export async function answered<Value>(request: Promise<Value>): Promise<Value> {
+  try {
+    return await request
+  } catch (error) {
+    throw silent(error)
+  }
+}
+
+/** Whatever the client of NATS says, a caller can only try again. */
+function silent(cause: unknown): DormouseError {
+  return new DormouseError('cluster_unavailable', 'NATS does not answer.', {
+    details: { retryAfterMs: 1_000 },
+    cause,
+  })
 }

@@ -16,6 +16,8 @@ const IN_FLIGHT_MAX = 16
 /** Objects that this host knows to be there: 64 bytes each. */
 const KNOWN_MAX = 500_000
 const CLOCK_MS = 60_000
+/** Chunks that wait for the disk of the cache. */
+const CACHING_MAX_BYTES = 64 * 1024 ** 2
 export const DAY_MS = 24 * 3600 * 1000
 
 const compress = promisify(deflateRaw)
@@ -54,6 +56,9 @@ export class Depot implements AsyncDisposable {
   readonly #options: DepotOptions
   readonly #threads: ChunkThreads
   readonly #known = new Set<string>()
+  /** Chunks on their way into the cache. */
+  #caching: Promise<void> = Promise.resolve()
+  #cachingBytes = 0
   #clock: { readonly askedMs: number; readonly storeMs: number } | undefined
 
   constructor(options: DepotOptions) {
@@ -71,6 +76,7 @@ export class Depot implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#caching
     await this.#threads[Symbol.asyncDispose]()
   }
 
@@ -142,8 +148,20 @@ export class Depot implements AsyncDisposable {
     const sealed = await store.find(chunkObject(name))
     if (sealed === undefined) throw lacking()
     const chunk = await this.#threads.open(sealed, digest)
-    void cache?.add(name, sealed)
+    this.#addToCache(name, sealed)
     return chunk
+  }
+
+  /** One after the other, beside what callers wait for. What is too much for that is only missing later. */
+  #addToCache(name: string, sealed: Uint8Array): void {
+    const { cache } = this.#options
+    if (cache === undefined || this.#cachingBytes > CACHING_MAX_BYTES) return
+    this.#cachingBytes += sealed.length
+    this.#caching = this.#caching
+      .then(() => cache.add(name, sealed))
+      .finally(() => {
+        this.#cachingBytes -= sealed.length
+      })
   }
 
   /** Stores a list, and returns its name. It replaces one of the same `base` and period. */

@@ -4,7 +4,7 @@ import { DormouseError } from '@dormouse/contracts'
 import type { KV } from '@nats-io/kv'
 import { z } from 'zod'
 import type { ClusterKey } from './cluster-key.ts'
-import { compareAndDelete, compareAndSet, read, type Versioned } from './compare-and-set.ts'
+import { answered, compareAndDelete, compareAndSet, read, type Versioned } from './compare-and-set.ts'
 import { type WatchedBucket, watchBucket } from './watch-bucket.ts'
 
 const CATCH_UP_MS = 10_000
@@ -30,6 +30,8 @@ const entrySchema = z.object({
   generation: z.int().nonnegative(),
   owner: z.string(),
   name: z.string().optional(),
+  /** The name that it is about to get. Without it in its row, the host that continues it gives that name back. */
+  nextName: z.string().optional(),
   state: z.string(),
   /** The snapshot that it wakes from on its host. */
   head: z.string().optional(),
@@ -202,7 +204,7 @@ export class Directory<Entry = DirectoryEntry> implements Disposable {
    */
   async catchUp(): Promise<void> {
     const mark = `mark-${randomUUID()}`
-    await this.#bucket.delete(mark)
+    await answered(this.#bucket.delete(mark))
     const stop = new AbortController()
     const late = sleep(CATCH_UP_MS, undefined, { signal: stop.signal }).then(() => {
       throw new DormouseError(
@@ -212,7 +214,7 @@ export class Directory<Entry = DirectoryEntry> implements Disposable {
     })
     const caughtUp = async () => {
       for (;;) {
-        const written = await this.#bucket.get(mark)
+        const written = await answered(this.#bucket.get(mark))
         if (written !== null) return await this.#hears(written, stop.signal)
         await sleep(CATCH_UP_PAUSE_MS, undefined, { signal: stop.signal })
       }
@@ -248,7 +250,7 @@ export class Directory<Entry = DirectoryEntry> implements Disposable {
 
   /** Whether there was an entry that its owner has removed. False when there never was one, as far as NATS knows. */
   async wasRemoved(id: string): Promise<boolean> {
-    const entry = await this.#bucket.get(id)
+    const entry = await answered(this.#bucket.get(id))
     return entry !== null && entry.operation !== 'PUT'
   }
 

@@ -1,5 +1,6 @@
-import { DeliverPolicy, DiscardPolicy, type JetStreamClient, type JetStreamManager } from '@nats-io/jetstream'
+import { DiscardPolicy, type JetStreamClient, type JetStreamManager } from '@nats-io/jetstream'
 import type { ClusterKey } from './cluster-key.ts'
+import { FollowedStream } from './followed-stream.ts'
 
 const STREAM = 'dormouse-events'
 const SUBJECT = 'dormouse.events'
@@ -33,7 +34,7 @@ export class EventLog implements AsyncDisposable {
   readonly #options: EventLogOptions
   /** Every number of this log is larger. */
   readonly baseSeq: number
-  #stop: (() => Promise<unknown>) | undefined
+  #followed: FollowedStream | undefined
 
   private constructor(options: EventLogOptions, base: number) {
     this.#options = options
@@ -75,17 +76,14 @@ export class EventLog implements AsyncDisposable {
     { beforeSeq, lastSeq }: { beforeSeq: number; lastSeq: number },
     onEvent: (event: ClusterEvent) => void,
   ): Promise<void> {
-    const { jetstream, key } = this.#options
-    const consumer = await jetstream.consumers.get(STREAM, {
-      deliver_policy: DeliverPolicy.StartSequence,
-      opt_start_seq: beforeSeq - this.baseSeq + 1,
-    })
+    const { jetstream, manager, key } = this.#options
     let told = () => {}
     const isTold = new Promise<void>((resolve) => {
       told = resolve
     })
-    const messages = await consumer.consume({
-      callback: (message) => {
+    this.#followed = await FollowedStream.start({
+      ...{ jetstream, manager, stream: STREAM, subject: SUBJECT, afterSeq: beforeSeq - this.baseSeq },
+      onMessage: (message) => {
         const seq = this.baseSeq + message.seq
         try {
           const { host, event } = JSON.parse(key.open(message.data, STREAM).toString()) as ClusterEvent
@@ -96,11 +94,10 @@ export class EventLog implements AsyncDisposable {
         if (seq >= lastSeq) told()
       },
     })
-    this.#stop = () => messages.close()
     if (lastSeq > beforeSeq) await isTold
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#stop?.()
+    await this.#followed?.[Symbol.asyncDispose]()
   }
 }

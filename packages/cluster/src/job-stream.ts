@@ -1,6 +1,5 @@
 import { DormouseError } from '@dormouse/contracts'
 import {
-  DeliverPolicy,
   DiscardPolicy,
   JetStreamApiError,
   type JetStreamClient,
@@ -8,6 +7,7 @@ import {
 } from '@nats-io/jetstream'
 import { z } from 'zod'
 import type { ClusterKey } from './cluster-key.ts'
+import { FollowedStream } from './followed-stream.ts'
 
 const STREAM = 'dormouse-jobs'
 const PREFIX = 'dormouse.jobs.'
@@ -46,7 +46,7 @@ export class JobStream implements AsyncDisposable {
   /** Identifies the stream: one that was made anew has another id. */
   readonly id: string
   readonly #options: JobStreamOptions
-  #stop: (() => Promise<unknown>) | undefined
+  #followed: FollowedStream | undefined
 
   private constructor(options: JobStreamOptions, id: string) {
     this.#options = options
@@ -119,20 +119,14 @@ export class JobStream implements AsyncDisposable {
 
   /** Tells every message after a place, one after the other. `onMessage` must not throw. */
   async follow(afterSeq: number, onMessage: (message: JobMessage) => Promise<void>): Promise<void> {
-    const { jetstream, key } = this.#options
-    const consumer = await jetstream.consumers.get(STREAM, {
-      deliver_policy: DeliverPolicy.StartSequence,
-      opt_start_seq: afterSeq + 1,
-    })
-    const messages = await consumer.consume()
-    this.#stop = () => messages.close()
-    const read = async () => {
-      for await (const { subject, data, seq, timestamp } of messages) {
+    const { jetstream, manager, key } = this.#options
+    this.#followed = await FollowedStream.start({
+      ...{ jetstream, manager, stream: STREAM, subject: `${PREFIX}*`, afterSeq },
+      onMessage: async ({ subject, data, seq, timestamp }) => {
         const where = { seq, jobId: subject.slice(PREFIX.length), atMs: Date.parse(timestamp) }
         await onMessage({ ...contentOf(key, subject, data), ...where })
-      }
-    }
-    void read()
+      },
+    })
   }
 
   /** Removes all messages of a job. */
@@ -141,7 +135,7 @@ export class JobStream implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#stop?.()
+    await this.#followed?.[Symbol.asyncDispose]()
   }
 }
 

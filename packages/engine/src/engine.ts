@@ -93,7 +93,8 @@ export interface Burrow extends AsyncDisposable {
   memory(): Promise<BurrowMemory | undefined>
   /**
    * Post: nothing inside runs, and no process inside can notice: it gets no signal. A call that waits may
-   * return early. Memory stays. May be called again.
+   * return early. Memory stays. May be called again. Waits for a snapshot that is being taken, and does nothing when the
+   * burrow has ended with it.
    */
   freeze(): Promise<void>
   /** Post: everything inside continues. May be called again. */

@@ -75,6 +75,7 @@ export type {
   ArrivingSnapshot,
   BaseTransfer,
   Extent,
+  FetchedBases,
   HostAbilities,
   PortablePart,
   PortableSnapshot,

@@ -74,6 +74,20 @@ export interface BaseTransfer {
    * `snapshot_unusable` when the part is something else.
    */
   import(key: string, part: ArrivingPart): Promise<void>
+  /** Those that came from other hosts. Undefined when they cannot be removed here. */
+  readonly fetched?: FetchedBases | undefined
+}
+
+export interface FetchedBases {
+  /** The ones that no snapshot and no burrow of this host needs. */
+  unused(): Promise<readonly { readonly key: string; readonly bytes: number }[]>
+  /**
+   * False when something needs it, or it is not here. Pre: no snapshot is imported meanwhile that needs it. When it is cut
+   * off, the base is here as a whole, or not at all.
+   */
+  remove(key: string): Promise<boolean>
+  /** Removes what was left of removals that were cut off. */
+  removeUnfinished(): Promise<void>
 }
 
 /**

@@ -25,6 +25,8 @@ const NATS_SERVERS = 3
 export interface FaultyHost {
   readonly server: ServerProcess
   readonly member: Member
+  /** Its id in the cluster. */
+  readonly node: string
   readonly disk: OwnDisk
   readonly clock: OwnClock
 }
@@ -75,15 +77,15 @@ export class FaultyCluster {
     return this.#store !== undefined
   }
 
-  /** Python that makes a sandbox send its id to the witness, twenty times a second. */
-  beatCode(id: string): string {
+  /** Python that makes a sandbox send its id, which is its host name, to the witness, twenty times a second. */
+  get beatCode(): string {
     return `
 import socket, threading, time
 def beat():
     while True:
         try:
             with socket.create_connection(("${this.#witnessMember.address}", ${WITNESS_PORT}), 1) as s:
-                s.sendall(s.recv(64).strip() + b" ${id}\\n")
+                s.sendall(s.recv(64).strip() + b" " + socket.gethostname().encode() + b"\\n")
                 s.recv(1)
         except OSError:
             pass
@@ -188,7 +190,9 @@ threading.Thread(target=beat, daemon=True).start()
           },
         },
       )
-      this.hosts.push({ server, member, clock, disk: disk as OwnDisk })
+      const { items } = await server.ok('/v1/nodes')
+      const { id: node } = items.find(({ isSelf }: { isSelf: boolean }) => isSelf)
+      this.hosts.push({ server, member, node, clock, disk: disk as OwnDisk })
     }
     for (let index = 0; index < HOSTS; index += 1) await start(index)
   }

@@ -1,6 +1,6 @@
 /*
- * Preloaded into a server of the tests: the process reads another file in place of /proc/cpuinfo. A mount over it would
- * not do: the kernel then refuses a new /proc to the user namespaces of burrows.
+ * Preloaded into a server of the tests: the process reads other files in place of /proc/cpuinfo and /proc/meminfo. A mount
+ * over them would not do: the kernel then refuses a new /proc to the user namespaces of burrows.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -9,18 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *shown;
+static char *cpuinfo, *meminfo;
+
+static char *path_in(const char *variable) {
+  const char *path = getenv(variable);
+  return path == NULL ? NULL : strdup(path);
+}
 
 __attribute__((constructor)) static void begin(void) {
-  const char *path = getenv("DORMOUSE_TEST_CPUINFO");
-  if (path != NULL) shown = strdup(path);
-  /* Programs that the server starts see the real CPU. */
+  cpuinfo = path_in("DORMOUSE_TEST_CPUINFO");
+  meminfo = path_in("DORMOUSE_TEST_MEMINFO");
+  /* Programs that the server starts see the real machine. */
   unsetenv("LD_PRELOAD");
 }
 
 static int open_shown(const char *name, const char *path, int flags, mode_t mode) {
   int (*real)(const char *, int, ...) = dlsym(RTLD_NEXT, name);
-  if (shown != NULL && strcmp(path, "/proc/cpuinfo") == 0) path = shown;
+  if (cpuinfo != NULL && strcmp(path, "/proc/cpuinfo") == 0) path = cpuinfo;
+  if (meminfo != NULL && strcmp(path, "/proc/meminfo") == 0) path = meminfo;
   return real(path, flags, mode);
 }
 

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -14,4 +14,30 @@ export async function launcherWithFeature(directory: string, feature: string): P
   const real = await readFile('/proc/cpuinfo', 'utf8')
   await writeFile(cpuinfo, real.replace(/^(flags|Features)(\s*:)/gm, `$1$2 ${feature}`))
   return ['env', `LD_PRELOAD=${library}`, `DORMOUSE_TEST_CPUINFO=${cpuinfo}`]
+}
+
+/** Memory that a server sees as free. It must be started by such a launcher. */
+export class OwnMemory {
+  readonly launcher: readonly string[]
+  readonly #file: string
+
+  private constructor(launcher: readonly string[], file: string) {
+    this.#file = file
+    this.launcher = [...launcher, `DORMOUSE_TEST_MEMINFO=${file}`]
+  }
+
+  /** `launcher`: one of `launcherWithFeature`. */
+  static async make(launcher: readonly string[], directory: string): Promise<OwnMemory> {
+    const memory = new OwnMemory(launcher, join(directory, 'meminfo'))
+    await memory.show()
+    return memory
+  }
+
+  /** Without a number: what this machine has at the moment. */
+  async show(freeBytes?: number): Promise<void> {
+    const real = await readFile('/proc/meminfo', 'utf8')
+    const free = freeBytes === undefined ? '$1' : `MemAvailable: ${Math.round(freeBytes / 1024)} kB`
+    await writeFile(`${this.#file}.new`, real.replace(/^(MemAvailable:.*)$/m, free))
+    await rename(`${this.#file}.new`, this.#file)
+  }
 }

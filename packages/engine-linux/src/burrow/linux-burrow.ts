@@ -23,6 +23,7 @@ import { countWrites } from './count-writes.ts'
 import { describeEnd } from './describe-end.ts'
 import { measureMemory } from './measure-memory.ts'
 import { removeBurrow } from './remove-burrow.ts'
+import { SaveTurn } from './save-turn.ts'
 import { ShownLimits } from './shown-limits.ts'
 
 /**
@@ -63,11 +64,7 @@ export class LinuxBurrow implements Burrow {
   #hasEnded = false
   #isReleased = false
   #isWatched = false
-  #isSaving = false
-  /** Pending while a snapshot is being taken. */
-  #saved: Promise<void> = Promise.resolve()
-  #endSaving: () => void = () => {}
-  #filesHeld: Promise<void> | undefined
+  readonly #saving = new SaveTurn()
   /** Processes that were stopped before a snapshot stopped the others. */
   #stoppedBefore: ReadonlySet<number> = new Set()
 
@@ -172,7 +169,13 @@ export class LinuxBurrow implements Burrow {
     return measureMemory(await this.pids().catch(() => []))
   }
 
+  /** Waits for a snapshot that is being taken: CRIU is in the burrow, and its processes must be able to run. */
   async freeze(): Promise<void> {
+    await this.#saving.untilOver()
+    if (!this.#isEnding()) await this.freezeInSave()
+  }
+
+  async freezeInSave(): Promise<void> {
     this.guest.isHeld = true
     await this.moving?.stop()
     await this.#cgroup.freeze().catch((error: unknown) => {
@@ -181,13 +184,13 @@ export class LinuxBurrow implements Burrow {
     })
   }
 
-  /** Waits while its files are held. */
+  /** Waits for a snapshot that is being taken. */
   async thaw(): Promise<void> {
-    await this.#filesHeld
-    await this.#thaw()
+    await this.#saving.untilOver()
+    await this.thawInSave()
   }
 
-  async #thaw(): Promise<void> {
+  async thawInSave(): Promise<void> {
     await this.#cgroup.thaw()
     this.guest.isHeld = false
   }
@@ -232,7 +235,7 @@ export class LinuxBurrow implements Burrow {
     this.#beginSaving()
     try {
       // A frozen agent cannot answer.
-      await this.thaw()
+      await this.thawInSave()
       const held = this.connections.hold()
       const stopped = this.#ports.stop()
       // Waits for `held` also on failure: connections that are held after they were released would stay held.
@@ -252,17 +255,14 @@ export class LinuxBurrow implements Burrow {
    */
   async holdFiles(): Promise<{ release(): Promise<void> }> {
     this.#beginSaving()
-    this.#filesHeld = this.#saved
     const release = async (wasFrozen: boolean) => {
-      this.#filesHeld = undefined
-      if (!wasFrozen) await this.#retry(() => this.#thaw(), this.#isSavingOrEnding)
-      this.#isSaving = false
-      this.#endSaving()
+      if (!wasFrozen) await this.#retry(() => this.thawInSave(), this.#isSavingOrEnding)
+      this.#saving.end({ isLast: false })
       void this.watch()
     }
     try {
       const wasFrozen = await this.isFrozen()
-      if (await isAlive(this.first)) await this.freeze()
+      if (await isAlive(this.first)) await this.freezeInSave()
       return { release: () => release(wasFrozen) }
     } catch (error) {
       await release(false)
@@ -272,12 +272,7 @@ export class LinuxBurrow implements Burrow {
 
   #beginSaving(): void {
     if (this.#destroying !== undefined) throw new DormouseError('burrow_ended', 'The burrow was destroyed.')
-    if (this.#isSaving)
-      throw new DormouseError('conflict', 'A snapshot of this sandbox is being taken already.')
-    this.#isSaving = true
-    this.#saved = new Promise((resolve) => {
-      this.#endSaving = resolve
-    })
+    this.#saving.take()
   }
 
   /**
@@ -288,13 +283,12 @@ export class LinuxBurrow implements Burrow {
     const stopped = this.#stoppedBefore
     await this.#retry(() => this.connections.release(), this.#isSavingOrEnding)
     // Retried even when the next snapshot is requested: it cannot begin before the agent continues.
-    const resume = areStopped ? () => this.#continueProcesses(stopped) : () => this.thaw()
+    const resume = areStopped ? () => this.#continueProcesses(stopped) : () => this.thawInSave()
     await this.#retry(resume, this.#isEnding)
     this.#stoppedBefore = new Set()
-    this.#isSaving = false
+    this.#saving.end({ isLast: false })
     this.guest.resume()
     this.#ports.resume()
-    this.#endSaving()
     void this.watch()
   }
 
@@ -304,14 +298,14 @@ export class LinuxBurrow implements Burrow {
    */
   async #continueProcesses(stoppedBefore: ReadonlySet<number>): Promise<void> {
     // Without the freeze the processes still continue, only not all at once.
-    await this.freeze().catch((error: unknown) => {
+    await this.freezeInSave().catch((error: unknown) => {
       const fields = { sandboxId: this.sandboxId, burrowId: this.id }
       this.#host.failures.report('resume', error, fields, 'the processes of a burrow continue one by one')
     })
     try {
       await this.#cgroup.signal('SIGCONT', stoppedBefore)
     } finally {
-      await this.thaw()
+      await this.thawInSave()
     }
   }
 
@@ -323,7 +317,7 @@ export class LinuxBurrow implements Burrow {
   }
 
   readonly #isEnding = () => this.#hasEnded || this.#destroying !== undefined
-  readonly #isSavingOrEnding = () => this.#isSaving || this.#isEnding()
+  readonly #isSavingOrEnding = () => this.#saving.isTaken || this.#isEnding()
 
   /**
    * After a snapshot that is on disk: ends the processes and removes the burrow. When something cannot be removed the
@@ -341,13 +335,13 @@ export class LinuxBurrow implements Burrow {
         new DormouseError('burrow_ended', 'The sandbox was put to sleep.', { details: { snapshotId } }),
       )
       this.#end({ reason: 'stored', snapshotId })
-      this.#endSaving()
+      this.#saving.end({ isLast: true })
     }
   }
 
   /** Waits for a snapshot that is being taken: the processes must not end in the middle of it. */
   async destroy(): Promise<void> {
-    await this.#saved
+    await this.#saving.untilOver()
     this.#destroying ??= this.#destroy().catch((error: unknown) => {
       // The next call removes what is left.
       this.#destroying = undefined
@@ -375,7 +369,7 @@ export class LinuxBurrow implements Burrow {
 
   /** Reports the end of the burrow if it ends within `timeoutMs`; otherwise watches for it. */
   async #checkEnd(timeoutMs: number): Promise<void> {
-    if (this.#isSaving) return
+    if (this.#saving.isTaken) return
     if (await waitForEnd(this.first, timeoutMs)) await this.#reportEnd()
     else void this.watch()
   }
@@ -385,7 +379,7 @@ export class LinuxBurrow implements Burrow {
     if (this.#isWatched) return
     this.#isWatched = true
     while (!this.#isEnding() && !this.#isReleased && !this.guest.isConnected) {
-      if (!this.#isSaving && !(await isAlive(this.first))) await this.#reportEnd()
+      if (!this.#saving.isTaken && !(await isAlive(this.first))) await this.#reportEnd()
       else await sleep(this.guest.isHeld ? FROZEN_WATCH_MS : WATCH_MS, undefined, { ref: false })
     }
     this.#isWatched = false

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hasErrorCode } from '@dormouse/contracts'
 import type { ArrivingFile } from './arriving-file.ts'
@@ -54,6 +55,8 @@ export class Arrival {
   private constructor(options: ArrivalOptions) {
     this.#options = options
     this.#early = [...options.workingSet].reverse()
+    // All of them wait for the next try when the depot does not answer.
+    setMaxListeners(AHEAD_AT_ONCE + WANTED_AT_ONCE, this.#ending.signal)
     this.done = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject }
     })

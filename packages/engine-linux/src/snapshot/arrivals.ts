@@ -56,7 +56,10 @@ export class Arrivals implements AsyncDisposable {
     return existsSync(this.#dirOf(id))
   }
 
-  /** Makes empty memory files in a snapshot that is not published yet. `start` fetches their content. */
+  /**
+   * Makes empty memory files in a snapshot that is not published yet. `start` fetches their content, and closes them; if
+   * it is not called, the caller does.
+   */
   async prepare({ paths, memory }: BeginArrival, origin: string): Promise<readonly ArrivingFile[]> {
     const maps = arrivingDir(paths.dir)
     await mkdir(maps, { mode: 0o700 })
@@ -64,9 +67,8 @@ export class Arrivals implements AsyncDisposable {
     await writeFile(join(maps, ORIGIN), JSON.stringify({ origin, bootId: await readBootId() }), {
       mode: 0o600,
     })
-    const files: ArrivingFile[] = []
-    for (const [name, content] of memory) files.push(await ArrivingFile.create(placeOf(paths, name, content)))
-    return files
+    const places = [...memory].map(([name, content]) => placeOf(paths, name, content))
+    return await openAll(places, (place) => ArrivingFile.create(place))
   }
 
   /** Pre: the snapshot is published. */
@@ -131,9 +133,8 @@ export class Arrivals implements AsyncDisposable {
     const { paths, manifest, memory } = begin
     if (this.#running.has(manifest.id) || !this.isArriving(manifest.id)) return
     const isTrusted = (await this.#originOf(manifest.id)).bootId === (await readBootId())
-    const files: ArrivingFile[] = []
-    for (const [name, content] of memory)
-      files.push(await ArrivingFile.open(placeOf(paths, name, content), { isTrusted }))
+    const places = [...memory].map(([name, content]) => placeOf(paths, name, content))
+    const files = await openAll(places, (place) => ArrivingFile.open(place, { isTrusted }))
     this.start(begin, files, ahead)
     for (const burrow of (await readdir(this.#layout.burrowsDir)).filter(isBurrowId)) {
       const burrowPaths = this.#layout.burrow(burrow)
@@ -190,6 +191,21 @@ export class Arrivals implements AsyncDisposable {
 
   #dirOf(id: SnapshotId): string {
     return arrivingDir(this.#layout.snapshot(id).dir)
+  }
+}
+
+/** On failure none stays open. */
+async function openAll<Place>(
+  places: readonly Place[],
+  open: (place: Place) => Promise<ArrivingFile>,
+): Promise<ArrivingFile[]> {
+  const files: ArrivingFile[] = []
+  try {
+    for (const place of places) files.push(await open(place))
+    return files
+  } catch (error) {
+    for (const file of files) await file.close()
+    throw error
   }
 }
 

@@ -25,11 +25,14 @@ export class ArrivingFile {
   readonly #file: FileHandle
   readonly #map: FileHandle
 
-  private constructor({ name, memory }: OpenArrivingFile, handles: { file: FileHandle; map: FileHandle }) {
+  private constructor(
+    { name, memory }: OpenArrivingFile,
+    { file, map, isNew }: { file: FileHandle; map: FileHandle; isNew: boolean },
+  ) {
     this.name = name
     this.memory = memory
-    this.#file = handles.file
-    this.#map = handles.map
+    this.#file = file
+    this.#map = map
     let dataOffset = 0
     this.#pieces = memory.extents.map(([fileOffset, lengthBytes]) => {
       const piece = { fileOffset, dataOffset, lengthBytes }
@@ -37,27 +40,30 @@ export class ArrivingFile {
       return piece
     })
     const all = Array.from({ length: Math.ceil(dataOffset / memory.chunkBytes) }, (_, chunk) => chunk)
-    this.missing = all.filter((chunk) => !this.#isThere(chunk))
+    // A wake waits for this: a gigabyte has thousands of chunks.
+    this.missing = isNew ? all : all.filter((chunk) => !this.#isThere(chunk))
   }
 
   /** Makes an empty file, and a map on which every page of an extent is missing. */
   static async create(options: OpenArrivingFile): Promise<ArrivingFile> {
     const { path, mapPath, memory, owner } = options
-    const file = await open(path, 'wx+', 0o400)
-    const map = await open(mapPath, 'wx+', 0o600)
-    await file.truncate(memory.sizeBytes)
-    await file.chown(owner, owner)
-    await map.truncate(Math.ceil(memory.sizeBytes / PAGE_BYTES))
-    markExtents(map.fd, memory)
-    return new ArrivingFile(options, { file, map })
+    const opened = [() => open(path, 'wx+', 0o400), () => open(mapPath, 'wx+', 0o600)] as const
+    return await withBoth(opened, async (file, map) => {
+      await file.truncate(memory.sizeBytes)
+      await file.chown(owner, owner)
+      await map.truncate(Math.ceil(memory.sizeBytes / PAGE_BYTES))
+      markExtents(map.fd, memory)
+      return new ArrivingFile(options, { file, map, isNew: true })
+    })
   }
 
   /** Opens what an earlier server has left. `isTrusted`: it is of the same boot, so that the map is right. */
   static async open(options: OpenArrivingFile, { isTrusted }: { isTrusted: boolean }): Promise<ArrivingFile> {
-    const file = await open(options.path, 'r+')
-    const map = await open(options.mapPath, 'r+')
-    if (!isTrusted) markExtents(map.fd, options.memory)
-    return new ArrivingFile(options, { file, map })
+    const opened = [() => open(options.path, 'r+'), () => open(options.mapPath, 'r+')] as const
+    return await withBoth(opened, async (file, map) => {
+      if (!isTrusted) markExtents(map.fd, options.memory)
+      return new ArrivingFile(options, { file, map, isNew: !isTrusted })
+    })
   }
 
   async close(): Promise<void> {
@@ -140,6 +146,24 @@ export interface OpenArrivingFile {
   readonly memory: SparseFile
   /** The user and group that owns memory files. */
   readonly owner: number
+}
+
+/** Opens a file and its map for `work`, which keeps them. On failure neither stays open. */
+async function withBoth<Value>(
+  [openFile, openMap]: readonly [() => Promise<FileHandle>, () => Promise<FileHandle>],
+  work: (file: FileHandle, map: FileHandle) => Promise<Value>,
+): Promise<Value> {
+  const opened: FileHandle[] = []
+  try {
+    const file = await openFile()
+    opened.push(file)
+    const map = await openMap()
+    opened.push(map)
+    return await work(file, map)
+  } catch (error) {
+    for (const handle of opened) await handle.close()
+    throw error
+  }
 }
 
 /** Synchronous: some hundred calls of microseconds, and a wake waits for them. */

@@ -19,7 +19,7 @@ export async function freezeForDump(burrow: LinuxBurrow, signal?: AbortSignal): 
   const deadline = performance.now() + PASSING_MS
   for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS)) {
     signal?.throwIfAborted()
-    await burrow.freeze()
+    await burrow.freezeInSave()
     const objection = await inspectProcesses({
       firstPid: burrow.first.pid,
       members: await burrow.membersByCgroup(),
@@ -27,7 +27,7 @@ export async function freezeForDump(burrow: LinuxBurrow, signal?: AbortSignal): 
     if (objection === undefined) return burrow.memoryPause.giveAll(burrow.limits)
     const { pid, reason, isPassing } = objection
     if (!isPassing || performance.now() > deadline) throw cannotBeSaved(pid, reason)
-    await burrow.thaw()
+    await burrow.thawInSave()
     await sleep(pauseMs)
   }
 }

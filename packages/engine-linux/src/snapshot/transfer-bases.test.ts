@@ -1,4 +1,5 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import {
   chownSync,
   mkdirSync,
@@ -11,12 +12,20 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import type { ArrivingPart, PortablePart } from '@dormouse/engine'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { BurrowId, SandboxId, SnapshotId } from '@dormouse/contracts'
+import type { ArrivingPart, FetchedBases, PortablePart } from '@dormouse/engine'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { newRecord, writeRecord } from '../burrow/burrow-record.ts'
 import { guestToolsDir, listGuestTools } from '../guest-tools.ts'
+import { Layout } from '../host/layout.ts'
+import { encodeManifest, type FilesManifest, SNAPSHOT_FORMAT_VERSION } from '../storage/manifest.ts'
+import { SnapshotStore } from '../storage/snapshot-store.ts'
+import type { VerifiedSnapshots } from '../storage/verify-snapshot.ts'
 import { UID_BASE, UID_COUNT } from '../template/shifted-root.ts'
 import { findBuild, getTemplateBuild, TEMPLATE_FORMAT_VERSION } from '../template/template-store.ts'
 import { baseOfTemplate, baseOfTools } from './base-keys.ts'
+import { fetchedBases } from './fetched-bases.ts'
 import { baseTransfer } from './transfer-bases.ts'
 
 let directory: string
@@ -199,4 +208,110 @@ it('a fetch onto a full disk says so and leaves nothing', async () => {
   } finally {
     execFileSync('umount', [two])
   }
+})
+
+describe('what was fetched', () => {
+  const key = baseOfTemplate(FIRST)
+  const SNAPSHOT = 'sn-aaaaaaaaaaaaaaaa' as SnapshotId
+  const BURROW = 'bw-aaaaaaaaaaaaaaaa' as BurrowId
+  const limits = { memoryBytes: 512 * 1024 ** 2, cpus: 1, pids: 64 }
+  let two: string
+  let layout: Layout
+  let fetched: FetchedBases
+  beforeEach(async () => {
+    const one = makeHost('one', FIRST)
+    two = makeHost('two', SECOND)
+    rmSync(join(two, 'tools'), { recursive: true })
+    for (const base of [key, baseOfTools(TOOLS)]) await send(base, one, two)
+    layout = new Layout(two, two)
+    for (const path of [layout.snapshotsDir, layout.burrowsDir, layout.sparesDir]) mkdirSync(path)
+    fetched = openFetched(two, two)
+  })
+
+  function openFetched(stateDir: string, dataDir: string): FetchedBases {
+    const at = new Layout(stateDir, dataDir)
+    const store = new SnapshotStore(at, {} as VerifiedSnapshots, async () => new Set())
+    const found = fetchedBases({ dataDir, store, host: { layout: at } })
+    if (found === undefined) throw new Error('other servers use them, too')
+    return found
+  }
+  const unused = async () => (await fetched.unused()).map((base) => base.key).sort()
+
+  it('goes when nothing needs it, and only then', async () => {
+    expect(await unused()).toEqual([key, baseOfTools(TOOLS)])
+    expect((await fetched.unused())[0]?.bytes).toBeGreaterThan(SIZE_BYTES)
+    mkdirSync(layout.snapshot(SNAPSHOT).dir)
+    const manifest: FilesManifest = {
+      ...{ kind: 'files', formatVersion: SNAPSHOT_FORMAT_VERSION, id: SNAPSHOT, layers: [], volumes: [] },
+      ...{ sandboxId: 'sb-aaaaaaaaaaaaaaaa' as SandboxId, createdAt: FIRST.builtAt, limits },
+      ...{ template: { name: 'python', hash: FIRST_HERE }, bytes: { images: 0, memory: 0 } },
+    }
+    writeFileSync(layout.snapshot(SNAPSHOT).manifest, encodeManifest(manifest))
+    expect(await unused()).toEqual([baseOfTools(TOOLS)])
+    expect(await fetched.remove(key)).toBe(false)
+    // One that cannot be read may need anything.
+    writeFileSync(layout.snapshot(SNAPSHOT).manifest, '{')
+    expect(await unused()).toEqual([])
+    expect(await fetched.remove(baseOfTools(TOOLS))).toBe(false)
+    rmSync(layout.snapshot(SNAPSHOT).dir, { recursive: true })
+    const { dir, record, spareMark } = layout.burrow(BURROW)
+    mkdirSync(dir)
+    // It is being made.
+    expect(await unused()).toEqual([])
+    writeFileSync(spareMark, '')
+    expect(await unused()).toHaveLength(2)
+    rmSync(spareMark)
+    await writeRecord(
+      record,
+      newRecord({
+        ...{ id: BURROW, sandboxId: 'sb-aaaaaaaaaaaaaaaa' as SandboxId, tools: TOOLS, limits },
+        ...{ template: 'python', templateHash: HASH, layers: [], volumes: [] },
+      }),
+    )
+    expect(await unused()).toEqual([key])
+    expect(await fetched.remove(key)).toBe(true)
+    expect(await fetched.remove(baseOfTools(TOOLS))).toBe(false)
+    expect(childrenOf('two/templates/python')).toEqual([HASH])
+    expect(childrenOf('two/tools/fetched')).toEqual([TOOLS])
+    expect(await fetched.remove(baseOfTemplate(SECOND))).toBe(false)
+    expect(hostOf(await findBuild(two, SECOND))).toBe('two')
+  })
+
+  it('stays whole or goes when its removal is killed, and the next server removes the rest', async () => {
+    const build = join(two, 'templates/python', FIRST_HERE, 'rootfs')
+    for (let count = 0; count < 2_000; count += 1) writeFileSync(join(build, `file-${count}`), '')
+    const copy = join(directory, 'copy')
+    execFileSync('cp', ['-a', join(two, 'templates/python', FIRST_HERE), copy])
+    const urlOf = (path: string) => JSON.stringify(new URL(`../../dist/${path}`, import.meta.url).href)
+    const program = `
+const { fetchedBases } = await import(${urlOf('snapshot/fetched-bases.js')})
+const { SnapshotStore } = await import(${urlOf('storage/snapshot-store.js')})
+const { Layout } = await import(${urlOf('host/layout.js')})
+const [dataDir, key] = process.argv.slice(1)
+const layout = new Layout(dataDir, dataDir)
+const store = new SnapshotStore(layout, {}, async () => new Set())
+process.stdout.write('ready')
+await fetchedBases({ dataDir, store, host: { layout } }).remove(key)`
+    const seen = new Set<boolean>()
+    for (let round = 0; round < 12; round += 1) {
+      if (!(await baseTransfer({ dataDir: two }).isHere(key)))
+        execFileSync('cp', ['-a', copy, join(two, 'templates/python', FIRST_HERE)])
+      const child = spawn(process.execPath, ['--input-type=module', '-e', program, two, key])
+      await once(child.stdout, 'data')
+      await sleep(round * 3)
+      const ended = once(child, 'exit')
+      child.kill('SIGKILL')
+      await ended
+      const isThere = childrenOf('two/templates/python').includes(FIRST_HERE)
+      seen.add(isThere)
+      if (isThere) expect(readdirSync(build)).toHaveLength(2_001)
+      await fetched.removeUnfinished()
+      expect(childrenOf('two/templates/python')).toEqual(isThere ? [HASH, FIRST_HERE] : [HASH])
+    }
+    expect(seen).toEqual(new Set([true, false]))
+  })
+
+  it('stays where other servers have the same templates', () => {
+    expect(() => openFetched(join(directory, 'state'), two)).toThrow('other servers')
+  })
 })

@@ -23,6 +23,7 @@ import { whileReading } from '../storage/snapshot-readers.ts'
 import { damaged, unusable } from '../storage/verify-snapshot.ts'
 import { getTemplateBuild } from '../template/template-store.ts'
 import type { BeginArrival } from './arrivals.ts'
+import { fetchedBases } from './fetched-bases.ts'
 import { linkTemplateMemory } from './link-template-memory.ts'
 import { asItTravels } from './plain-pages.ts'
 import { abilitiesOf, localTemplateOf, needsOf, problemOf, problemOfTemplate } from './portable-needs.ts'
@@ -50,7 +51,7 @@ export function snapshotTransfer(engine: SnapshotEngine): SnapshotTransfer {
     abilities: () => abilitiesOf(engine),
     export: (id, work) => exportSnapshot(engine, id, work),
     import: (id, parts, origin, needs) => importSnapshot(engine, { id, parts, origin, needs }),
-    bases: baseTransfer(engine),
+    bases: { ...baseTransfer(engine), fetched: fetchedBases(engine) },
     interrupted: () => engine.host.arrivals.interrupted(),
     resume: (id, parts) => resumeArrival(engine, id, parts),
     untilArrived: (id) => engine.host.arrivals.require(id),
@@ -125,7 +126,8 @@ async function importSnapshot(engine: SnapshotEngine, snapshot: ImportSnapshot):
   const { id, parts, origin, needs } = snapshot
   const { layout, arrivals, imageThreads } = engine.host
   const final = layout.snapshot(id)
-  if (existsSync(final.manifest)) return
+  // An import that failed after it had published the snapshot has not begun to fetch its memory.
+  if (existsSync(final.manifest)) return await resumeArrival(engine, id, parts)
   const work = join(layout.snapshotsDir, `${UNFINISHED}${id}`)
   // Layers have no user until the snapshot has its name.
   await engine.afterCollecting(async () => {
@@ -135,23 +137,36 @@ async function importSnapshot(engine: SnapshotEngine, snapshot: ImportSnapshot):
       const manifest = await unpackAll(engine, { id, work, parts, needs })
       const absent = await linkKnown(engine, join(work, 'snapshot'), manifest)
       const arriving = beginOf(join(work, 'snapshot'), absent, parts)
-      const files = arriving && (await arrivals.prepare(arriving, origin))
-      await syncArrived(work, manifest)
-      for (const layer of manifest.layers) {
-        const arrived = join(work, layer)
-        if (existsSync(arrived)) await rename(arrived, join(layout.layersDir, layer))
+      const files = (arriving && (await arrivals.prepare(arriving, origin))) ?? []
+      try {
+        await publishArrived(engine, work, manifest)
+        const begin = beginOf(final.dir, absent, parts)
+        if (begin !== undefined) arrivals.start(begin, files, await readAheadList(begin.paths, imageThreads))
+      } catch (error) {
+        for (const file of files) await file.close()
+        throw error
       }
-      await syncDirectory(layout.layersDir)
-      await publishSnapshot(join(work, 'snapshot'), final.dir)
-      const begin = beginOf(final.dir, absent, parts)
-      if (begin !== undefined && files !== undefined)
-        arrivals.start(begin, files, await readAheadList(begin.paths, imageThreads))
       if (!existsSync(FUSE)) await arrivals.require(id)
     } finally {
       // A wake does not wait until a program has removed an empty directory.
       await rmdir(work).catch(() => removeTree(work))
     }
   })
+}
+
+/** Gives the layers and the snapshot their names. All of it is on disk then, except memory that follows. */
+async function publishArrived(
+  { host: { layout } }: SnapshotEngine,
+  work: string,
+  manifest: Manifest,
+): Promise<void> {
+  await syncArrived(work, manifest)
+  for (const layer of manifest.layers) {
+    const arrived = join(work, layer)
+    if (existsSync(arrived)) await rename(arrived, join(layout.layersDir, layer))
+  }
+  await syncDirectory(layout.layersDir)
+  await publishSnapshot(join(work, 'snapshot'), layout.snapshot(manifest.id).dir)
 }
 
 /** Puts memory files in their place that this host has with the template. The others follow. */

@@ -195,6 +195,18 @@ export function describeSleep(factory: EngineFactory): void {
       await burrow.destroy()
     })
 
+    test('a freeze at any moment of a snapshot delays and changes nothing', async () => {
+      let burrow = await shared.create()
+      await burrow.guest.runs.run({ code: 'n = 0' })
+      for (const [round, delayMs] of [0, 10, 20, 40, 60, 100].entries()) {
+        const taking = shared.engine.snapshot(burrow, { leave: 'running' })
+        await sleep(delayMs)
+        await Promise.all([burrow.freeze(), taking])
+        burrow = shared.hold((await taking).burrow!)
+        expect(await print(burrow, 'n += 1; print(n)')).toBe(String(round + 1))
+      }
+    })
+
     test('freeze and thaw send no signals, also not to parents of stopped children', async () => {
       const burrow = await shared.create()
       expect((await burrow.guest.runs.run({ code: WATCH_SIGNALS })).error?.traceback).toBeUndefined()

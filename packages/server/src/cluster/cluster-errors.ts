@@ -16,3 +16,11 @@ export function leaseLost(): DormouseError {
     },
   )
 }
+
+export function notPublished(): DormouseError {
+  return new DormouseError(
+    'cluster_unavailable',
+    'The change is made on this host, but NATS does not answer: if the host is lost now, the change is lost, too.',
+    { hint: 'Make the change again when the host reaches NATS.', details: { retryAfterMs: 1_000 } },
+  )
+}

@@ -18,7 +18,6 @@ import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import type { SandboxListener } from '../sandbox/sandbox-listener.ts'
 import { checkEntry } from './check-entry.ts'
-import { leaseLost, movedAway } from './cluster-errors.ts'
 import type { ClusterRows } from './cluster-rows.ts'
 import type { ClusterServices } from './cluster-services.ts'
 import { DepotUpkeep } from './depot-upkeep.ts'
@@ -26,6 +25,7 @@ import { FencedEffects } from './fenced-effects.ts'
 import { type OpenDepot, openDepot } from './open-depot.ts'
 import { OwnedSandboxes } from './owned-sandboxes.ts'
 import { Replication } from './replication.ts'
+import { ownershipOf } from './sandbox-ownership.ts'
 import type { SnapshotCarrier } from './snapshot-carrier.ts'
 import { type Place, TakeOver } from './take-over.ts'
 
@@ -65,6 +65,7 @@ export class Cluster implements AsyncDisposable {
   readonly names: Names
   readonly owned: OwnedSandboxes
   readonly takeOver: TakeOver
+  readonly ownership: Ownership
   readonly replication: Replication
   readonly upkeep: DepotUpkeep
   readonly depot: Depot
@@ -103,6 +104,7 @@ export class Cluster implements AsyncDisposable {
     const rowOf = (id: SandboxId) => deps.sandboxes.find(id)?.row
     this.replication = new Replication({ depot, transfer, owned: this.owned, rowOf, log })
     const isHeld = () => this.isHeld
+    this.ownership = ownershipOf({ owned: this.owned, replication: this.replication, isHeld })
     this.upkeep = new DepotUpkeep({ hostId, depot, directory, hosts, transfer, isHeld, log })
     this.takeOver = new TakeOver({
       ...{ hostId, directory, hosts, depot, transfer, deps, isHeld, owned: this.owned },
@@ -225,20 +227,6 @@ export class Cluster implements AsyncDisposable {
     return this.services?.placeOf(ref, owner)
   }
 
-  readonly ownership: Ownership = {
-    require: (id) => {
-      if (!this.isHeld) throw leaseLost()
-      if (!this.owned.has(id)) throw movedAway(id)
-    },
-    claim: async (row) => {
-      if (!this.isHeld) throw leaseLost()
-      await this.owned.claim(row)
-    },
-    claimName: (row, name) => this.owned.claimName(row, name),
-    release: (row) => this.owned.release(row),
-    isReplicated: (id) => this.replication.isReplicated(id),
-  }
-
   readonly listener: SandboxListener = {
     changed: (row) => {
       this.owned.publish(row)
@@ -262,9 +250,13 @@ export class Cluster implements AsyncDisposable {
 
   /** Publishes what recovery has found. Pre: it has run, and `listener` hears of changes. */
   start(): void {
-    for (const { row } of this.#options.deps.sandboxes.all()) {
+    for (const sandbox of this.#options.deps.sandboxes.all()) {
+      const { id, row } = sandbox
       this.owned.publish(row)
       this.replication.schedule(row)
+      if (this.owned.find(id)?.entry.nextName === undefined) continue
+      // A change of its name may be under way.
+      void sandbox.exclusive(() => this.owned.settleName(sandbox.row)).catch(() => {})
     }
   }
 

@@ -4,6 +4,7 @@ import type { Directory, DirectoryEntry, Located, Names, Replica } from '@dormou
 import { DormouseError, type SandboxId } from '@dormouse/contracts'
 import { NameTakenElsewhere } from '../sandbox/sandbox-errors.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
+import { movedAway } from './cluster-errors.ts'
 
 export interface OwnedSandboxesOptions {
   readonly directory: Directory
@@ -60,18 +61,56 @@ export class OwnedSandboxes {
     await settledWithin(directory.seen(added), SEEN_MS)
     if (row.name === undefined) return
     try {
-      await this.claimName(row, row.name)
+      await this.#takeName(row, row.name)
     } catch (error) {
       await this.release(row)
       throw error
     }
   }
 
-  async claimName({ id, owner }: SandboxRow, name: string): Promise<void> {
+  /** Takes the name that a sandbox is about to get. The entry says so first: see `settleName`. */
+  async claimName(row: SandboxRow, name: string): Promise<void> {
+    await this.#setNextName(row.id, name)
+    try {
+      await this.#takeName(row, name)
+    } catch (error) {
+      if (error instanceof NameTakenElsewhere) await this.#setNextName(row.id, undefined)
+      throw error
+    }
+  }
+
+  /** The sandbox does not get the name that was claimed for it. */
+  async returnName({ id, owner }: SandboxRow, name: string): Promise<void> {
+    await this.#options.names.release(id, { name, owner })
+    await this.#setNextName(id, undefined)
+  }
+
+  /** Gives back the name that a sandbox was about to get when its host, or its lease, ended. Pre: it has an entry. */
+  async settleName({ id, owner, name }: SandboxRow): Promise<void> {
+    const nextName = this.#owned.get(id)?.entry.nextName
+    if (nextName === undefined) return
+    if (nextName !== name) await this.#options.names.release(id, { name: nextName, owner })
+    await this.#setNextName(id, undefined)
+  }
+
+  async #takeName({ id, owner }: SandboxRow, name: string): Promise<void> {
     const { names } = this.#options
     const holder = await names.claim(id, { name, owner })
     if (holder === id) return
     throw new NameTakenElsewhere(name, holder)
+  }
+
+  async #setNextName(id: string, nextName: string | undefined): Promise<void> {
+    for (let tries = 0; ; tries += 1) {
+      await this.flush(id)
+      const located = this.#owned.get(id)
+      if (located === undefined) throw movedAway(id as SandboxId)
+      if (located.entry.nextName === nextName) return
+      // The first answer may have been lost, or the entry was claimed for a new lease.
+      const put = this.#inTurn(id, () => this.#put(located, { ...located.entry, nextName }))
+      if (tries > 0) await put
+      else await put.catch(() => {})
+    }
   }
 
   /** Takes the entry out of the directory. Afterwards no host wakes the sandbox. */
@@ -257,6 +296,7 @@ export class OwnedSandboxes {
       generation: before?.generation ?? 0,
       owner: row.owner,
       name: row.name,
+      nextName: before?.nextName === row.name ? undefined : before?.nextName,
       state: row.state,
       head: row.head,
       createdAt: row.createdAt,

@@ -5,6 +5,7 @@ import type { BaseTransfer, SnapshotNeeds } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import type { Cluster } from './cluster.ts'
 import { partInDepot } from './depot-lists.ts'
+import { UnusedBases } from './unused-bases.ts'
 import { uploadPart } from './upload-snapshot.ts'
 
 export interface SharedBasesOptions {
@@ -15,6 +16,9 @@ export interface SharedBasesOptions {
   readonly bases: BaseTransfer
   /** How long nothing has needed a base before its record is removed. A day unless a test says otherwise. */
   readonly unusedMs?: number
+  /** How much this host keeps of what it has fetched and does not need. */
+  readonly maxBytes: number
+  readonly inUseMs?: number
   readonly log: Log
 }
 
@@ -41,6 +45,7 @@ export class SharedBases implements Disposable {
   readonly #here = new Set<string>()
   readonly #failedAt = new Map<string, number>()
   readonly #unusedSince = new Map<string, number>()
+  readonly #unused: UnusedBases | undefined
   #records: BaseRecords | undefined
   #timer: NodeJS.Timeout | undefined
   #looking: Promise<void> | undefined
@@ -49,6 +54,11 @@ export class SharedBases implements Disposable {
 
   private constructor(options: SharedBasesOptions) {
     this.#options = options
+    const { maxBytes, inUseMs } = options
+    const { fetched } = options.bases
+    const isShared = (base: string) => this.#records?.find(base) !== undefined
+    const isNeeded = (base: string) => this.#isNeeded(base)
+    this.#unused = fetched && new UnusedBases({ fetched, maxBytes, isShared, isNeeded, inUseMs })
   }
 
   static async open(options: SharedBasesOptions): Promise<SharedBases> {
@@ -84,9 +94,23 @@ export class SharedBases implements Disposable {
     return (await this.#records?.readLists()) ?? []
   }
 
-  /** Post: all bases of a snapshot are here that the depot has. */
-  async bring(needs: SnapshotNeeds): Promise<void> {
-    for (const base of this.#options.bases.neededBy(needs)) await this.#bring(base)
+  /** Runs `work`, which imports a snapshot, with all its bases here that the depot has. */
+  async withBases<Value>(needs: SnapshotNeeds, work: () => Promise<Value>): Promise<Value> {
+    const needed = this.#options.bases.neededBy(needs)
+    const bringAndWork = async () => {
+      for (const base of needed) await this.#bring(base)
+      return await work()
+    }
+    return this.#unused === undefined ? await bringAndWork() : await this.#unused.using(needed, bringAndWork)
+  }
+
+  /** Removes what this host has fetched and needs no more, as far as it takes too much room. */
+  async trim(): Promise<void> {
+    await this.#unused?.trim((base, take) =>
+      this.#locks.run(base, async () => {
+        if (await take()) this.#here.delete(base)
+      }),
+    )
   }
 
   /** Post: the bases of a snapshot of this host are in the depot, if another host lacks them. Otherwise they follow. */
@@ -120,6 +144,7 @@ export class SharedBases implements Disposable {
     if (performance.now() - this.#checkedAt > CHECK_MS) {
       this.#checkedAt = performance.now()
       await this.#try('compare bases', () => this.#check())
+      await this.#try('remove bases', () => this.trim())
     }
     for (const [base, notedAt] of this.#noted) {
       if (this.#records?.find(base) !== undefined) continue
@@ -152,7 +177,7 @@ export class SharedBases implements Disposable {
   async #fetchAhead(): Promise<void> {
     const records = [...(this.#records?.all() ?? [])].filter(([, { arch }]) => arch === process.arch)
     for (const [base] of records) {
-      if (this.#here.has(base)) continue
+      if (this.#here.has(base) || this.#unused?.wasRemoved(base) === true) continue
       const ofOthers = records.filter(([one, { host }]) => this.#here.has(one) && host !== this.#self()?.id)
       const room = this.#self()?.room
       const hasRoom = room !== undefined && room.diskFreeBytes > room.diskTotalBytes * AHEAD_FREE
@@ -202,6 +227,13 @@ export class SharedBases implements Disposable {
       const record = { list, arch: process.arch, host: cluster.hostId, uploadedAt: Date.now() }
       await this.#records?.put(base, record)
     })
+  }
+
+  #isNeeded(base: string): boolean {
+    const { cluster, bases } = this.#options
+    const replicas = [...cluster.directory.all()].flatMap(({ entry }) => entry.replica ?? [])
+    const needs = [...replicas.map((replica) => replica.needs), ...(cluster.upkeep.snapshotNeeds?.() ?? [])]
+    return needs.some((one) => bases.neededBy(one).includes(base))
   }
 
   #note(base: string): void {

@@ -103,8 +103,9 @@ export class SnapshotCarrier {
   /** As `SnapshotTransfer.import`. */
   async import(id: SnapshotId, { needs, parts, origin }: CarriedSnapshot): Promise<void> {
     const isolation = otherNeedsSchema.safeParse(needs).data?.isolation
-    if (isolation === undefined) await this.bases?.bring(needs)
-    await this.#transferOf(isolation ?? FIRST).import(id, parts, origin, needs)
+    const work = () => this.#transferOf(isolation ?? FIRST).import(id, parts, origin, needs)
+    if (isolation !== undefined || this.bases === undefined) await work()
+    else await this.bases.withBases(needs, work)
   }
 
   async interrupted(): Promise<readonly ArrivingSnapshot[]> {

@@ -171,6 +171,8 @@ export class TakeOver {
       })
     })
     owned.hold(located)
+    // The name would only stay taken.
+    await owned.settleName(row).catch(() => {})
     deps.sandboxes.add(new Sandbox(deps, row, 'another host'))
     owned.publish(row)
   }

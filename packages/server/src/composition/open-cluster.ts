@@ -92,7 +92,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
     }),
   )
   limitSnapshotForms(transfer, cluster.hosts)
-  await openBases({ cluster, transfer, log }, closing)
+  await openBases({ cluster, transfer, log, maxBytes: config.cluster.cacheBytes }, closing)
   closing.use(await shareKeys(connection, opened.access, log))
   const nodes = new ClusterNodes({ cluster, sandboxes, transfer, log })
   opened.deps.spread = nodes
@@ -104,13 +104,20 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
 
 /** Shares what snapshots stand on with the other hosts. */
 async function openBases(
-  { cluster, transfer, log }: { cluster: Cluster; transfer: SnapshotCarrier; log: Log },
+  {
+    cluster,
+    transfer,
+    log,
+    maxBytes,
+  }: { cluster: Cluster; transfer: SnapshotCarrier; log: Log; maxBytes: number },
   closing: Closing,
 ): Promise<void> {
   const { SharedBases } = await import('../cluster/shared-bases.ts')
   const { baseTransfer: bases } = transfer
   if (bases !== undefined)
-    transfer.bases = closing.use(await SharedBases.open({ cluster, depot: cluster.depot, bases, log }))
+    transfer.bases = closing.use(
+      await SharedBases.open({ cluster, depot: cluster.depot, bases, maxBytes, log }),
+    )
 }
 
 /** What this host can restore. It changes when a template is built. */

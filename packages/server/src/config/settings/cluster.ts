@@ -88,7 +88,7 @@ export const clusterSettings = {
     cacheBytes: setting(z.int().nonnegative(), 8 * 1024 ** 3, {
       env: 'DORMOUSE_CLUSTER_CACHE_BYTES',
       summary:
-        'How much of the depot a host keeps on its own disk: of chunks, and as much of kept snapshots.',
+        'How much of the depot a host keeps on its own disk: of chunks, as much of kept snapshots, and as much of builds.',
       details: 'What was used least recently goes first. 0 keeps nothing.',
     }),
   },

@@ -39,13 +39,34 @@ export async function update(
   if (policy.secrets !== undefined) deps.secrets.require(policy.secrets, row)
   if (policy.network !== undefined) deps.network.check(policy.network)
   if (policy.name !== undefined) requireFreeName(sandbox, policy.name)
-  if (policy.name !== undefined) await deps.ownership?.claimName(row, policy.name)
-  if (volumes !== undefined) await remount(sandbox, volumes)
-  if (limits === undefined && Object.keys(policy).length === 0) return
-  const detail = describeChange(policy, limits !== undefined)
-  const entry = { event: 'changed', cause: 'asked', detail } as const
-  await change(sandbox, { ...policy, ...(allLimits && { limits: allLimits }) }, entry)
-  sandbox.work.touch()
+  await withName(sandbox, policy.name, async () => {
+    if (volumes !== undefined) await remount(sandbox, volumes)
+    if (limits === undefined && Object.keys(policy).length === 0) return
+    const detail = describeChange(policy, limits !== undefined)
+    const entry = { event: 'changed', cause: 'asked', detail } as const
+    await change(sandbox, { ...policy, ...(allLimits && { limits: allLimits }) }, entry)
+    sandbox.work.touch()
+  })
+  // What is acknowledged outlives the host.
+  await deps.ownership?.published(row.id)
+}
+
+/** Takes a new name on all hosts while `work` gives it to the sandbox. On failure others can have it. */
+async function withName(
+  { row, deps: { ownership, log } }: Sandbox,
+  name: string | undefined,
+  work: () => Promise<void>,
+): Promise<void> {
+  if (name === undefined || name === row.name) return await work()
+  await ownership?.claimName(row, name)
+  try {
+    await work()
+  } catch (error) {
+    await ownership?.returnName(row, name).catch((err: unknown) => {
+      log.warn({ sandboxId: row.id, err }, 'a name that a sandbox did not get is not free again yet')
+    })
+    throw error
+  }
 }
 
 /**
