@@ -34,8 +34,8 @@ const PARTS = [
 ]
 export const OLDER = '0.0.9'
 
-/** False in sources that were unpacked without Git. */
-export const HAS_HISTORY = existsSync(join(repo, '.git'))
+/** False in sources that were unpacked without Git, or cloned without earlier commits. */
+export const HAS_HISTORY = existsSync(join(repo, '.git')) && !existsSync(join(repo, '.git/shallow'))
 
 /** Builds the older version from the history of this repository, once. Returns its server program. */
 export async function buildOlderVersion(): Promise<string> {
@@ -63,7 +63,7 @@ async function unpack(into: string): Promise<void> {
   const git = ['-c', 'safe.directory=*', '-C', repo]
   const archive = join(into, 'sources.tar')
   await run('git', [...git, 'archive', '--output', archive, COMMIT, ...PARTS]).catch((cause: unknown) => {
-    throw new Error(`this checkout lacks commit ${COMMIT}: run \`git fetch --unshallow\``, { cause })
+    throw new Error(`this checkout lacks commit ${COMMIT}`, { cause })
   })
   await run('tar', ['-xf', archive, '-C', into])
   await rm(archive)

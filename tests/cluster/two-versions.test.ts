@@ -15,7 +15,7 @@ type Json = any
 const SLOW = { timeout: 30 * LEASE_MS, interval: 300 }
 const NAMES = ['one', 'two']
 
-// Skip: what was unpacked without Git has no earlier commit.
+// Skip: what was unpacked without Git, or cloned without its history, has no earlier commit.
 describe.skipIf(!HAS_HISTORY)(
   'an earlier commit beside this version (needs the history of the repository)',
   () => {
