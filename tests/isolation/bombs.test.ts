@@ -6,7 +6,7 @@ import { useAttackers } from './attackers.ts'
 import { mostBytes } from './isolated-factory.ts'
 
 const MIB = 1024 ** 2
-/** An emulated kernel looks for memory to take back for half a minute of CPU time before it ends a program. */
+/** An emulated kernel looks for memory to take back before it ends a program: for minutes on a busy host. */
 const OUT_OF_MEMORY_MS = TEST_ISOLATION === 'microvm' ? 300_000 : 120_000
 const neighbour = await useAttackers()
 
