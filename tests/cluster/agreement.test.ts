@@ -248,6 +248,15 @@ describe('the directory', () => {
     expect(await first.remove(added)).toBe(false)
   })
 
+  test('does not take an entry again that was removed: a deleted sandbox never returns', async () => {
+    using directory = await Directory.open({ bucket: (await connect('r-1')).directory, key })
+    const added = await directory.add('sb-removed', entry('one'))
+    expect(added && (await directory.remove(added))).toBe(true)
+    expect(await directory.add('sb-removed', entry('two'))).toBeUndefined()
+    expect(await directory.read('sb-removed')).toBeUndefined()
+    expect(await directory.wasRemoved('sb-removed')).toBe(true)
+  })
+
   test('says whether an acknowledged change still counts', async () => {
     using first = await Directory.open({ bucket: (await connect('s-1')).directory, key })
     using second = await Directory.open({ bucket: (await connect('s-2')).directory, key })

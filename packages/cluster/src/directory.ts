@@ -4,7 +4,14 @@ import { DormouseError } from '@dormouse/contracts'
 import type { KV } from '@nats-io/kv'
 import { z } from 'zod'
 import type { ClusterKey } from './cluster-key.ts'
-import { answered, compareAndDelete, compareAndSet, read, type Versioned } from './compare-and-set.ts'
+import {
+  addOnce,
+  answered,
+  compareAndDelete,
+  compareAndSet,
+  read,
+  type Versioned,
+} from './compare-and-set.ts'
 import { type WatchedBucket, watchBucket } from './watch-bucket.ts'
 
 const CATCH_UP_MS = 10_000
@@ -255,7 +262,10 @@ export class Directory<Entry extends Claimed = DirectoryEntry> implements Dispos
     return entry !== null && entry.operation !== 'PUT'
   }
 
-  /** Undefined when there is an entry already. */
+  /**
+   * Undefined when there is an entry already, or its owner has removed it: a host that lost its lease may still want to
+   * write of a sandbox that another one has deleted.
+   */
   add(id: string, entry: Entry): Promise<Located<Entry> | undefined> {
     return this.#write(id, entry, 0)
   }
@@ -274,7 +284,10 @@ export class Directory<Entry extends Claimed = DirectoryEntry> implements Dispos
 
   async #write(id: string, entry: Entry, expected: number): Promise<Located<Entry> | undefined> {
     const value = this.#key.seal(JSON.stringify(entry), `${this.#kind.name} ${id}`)
-    const revision = await compareAndSet(this.#bucket, id, { value, expected })
+    const revision =
+      expected === 0
+        ? await addOnce(this.#bucket, id, value)
+        : await compareAndSet(this.#bucket, id, { value, expected })
     if (revision === undefined) return undefined
     const located = { id, entry, revision }
     if ((this.#entries.get(id)?.revision ?? 0) < revision) this.#entries.set(id, located)
