@@ -22,6 +22,8 @@ struct end_record {
     uint32_t receive_buffer, send_buffer;
     uint32_t local_port, remote_port;
     uint32_t local[4], remote[4]; /* IPv4 as mapped IPv6 addresses, in network order */
+    /* This side may send up to this sequence number. Last: guests that were saved earlier do not know it. */
+    uint32_t send_edge;
 };
 #define RECEIVED_END 1u /* the other side will send nothing more */
 #define SENT_END 2u     /* this side will send nothing more */

@@ -74,7 +74,11 @@ static bool set_options(int fd, const struct end_record *record)
     return setsockopt(fd, IPPROTO_TCP, TCP_REPAIR_OPTIONS, options, (socklen_t)(count * sizeof(*options))) == 0;
 }
 
-/* The other end may have been told a larger window than a new socket has. What it sends must not be dropped. */
+/*
+ * The other end may have been told a larger window than a new socket has. What it sends must not be dropped. And what
+ * was sent before is sent again at once: until then, this end drops every packet of another end that had received it,
+ * because it acknowledges more than was sent.
+ */
 static bool set_window(int fd, const struct end_record *record)
 {
     struct tcp_repair_window window;
@@ -84,6 +88,11 @@ static bool set_window(int fd, const struct end_record *record)
     int32_t promised = (int32_t)(record->receive_edge - record->receive_seq);
     if (promised > (int32_t)window.rcv_wnd)
         window.rcv_wnd = (uint32_t)promised;
+    int32_t allowed = (int32_t)(record->send_edge - record->send_seq);
+    if (allowed > (int32_t)window.snd_wnd)
+        window.snd_wnd = (uint32_t)allowed;
+    if (window.max_window < window.snd_wnd)
+        window.max_window = window.snd_wnd;
     window.rcv_wup = record->receive_seq;
     window.snd_wl1 = record->receive_seq;
     return setsockopt(fd, IPPROTO_TCP, TCP_REPAIR_WINDOW, &window, size) == 0;

@@ -97,6 +97,8 @@ static bool read_state(int fd, struct end_record *record)
         ioctl(fd, SIOCINQ, &received) == -1 || ioctl(fd, SIOCOUTQ, &unsent) == -1)
         return false;
     unsigned int state = STATE_BIT(info.tcpi_state);
+    /* Until read_once adds the sequence number behind what was written. */
+    record->send_edge = window.snd_wnd - (uint32_t)unsent;
     record->flags = (state & STATES_RECEIVED_END ? RECEIVED_END : 0) | (state & STATES_SENT_END ? SENT_END : 0);
     /* An end that was not acknowledged counts as one byte of the queue. */
     if (state & STATES_SENT_END && info.tcpi_state != TCP_FIN_WAIT2 && unsent > 0)
@@ -139,6 +141,7 @@ static unsigned char *read_once(int fd, uint32_t max_bytes)
     bool is_read = peek_queue(fd, TCP_RECV_QUEUE, &record.receive_seq, received, record.received_bytes) &&
         peek_queue(fd, TCP_SEND_QUEUE, &record.send_seq, unsent, record.unsent_bytes);
     setsockopt(fd, IPPROTO_TCP, TCP_REPAIR_QUEUE, &no_queue, sizeof(no_queue));
+    record.send_edge += record.send_seq;
     if (is_read) {
         memcpy(whole, &record, sizeof(record));
         return whole;

@@ -8,7 +8,7 @@ import {
   withoutBytes,
 } from './connection-end.ts'
 
-const HEADER_WORDS = 23
+const HEADER_WORDS = 24
 const word = (...bytes: number[]) => new Uint32Array(Uint8Array.from(bytes).buffer)[0] ?? 0
 
 /** The server's end of a connection from 198.18.0.2 port 4000 to 192.0.2.1 port 80. */
@@ -38,6 +38,8 @@ function read(joined: ReturnType<typeof joinEnds>) {
   const [size, receiveSeq, sendSeq, received = 0, unsent = 0, flags] = words
   const body = Buffer.from(joined.record.subarray(HEADER_WORDS * 4)).toString()
   expect(size).toBe(joined.record.length)
+  // It knows no window: it asks for it.
+  expect(words[23]).toBe(sendSeq)
   return {
     receiveSeq,
     sendSeq,

@@ -12,8 +12,9 @@ const WORD = {
   remotePort: 14,
   local: 15,
   remote: 19,
+  sendEdge: 23,
 } as const
-const HEADER_WORDS = 23
+const HEADER_WORDS = 24
 const WORD_BYTES = 4
 const RECEIVED_END = 1
 const SENT_END = 2
@@ -90,6 +91,8 @@ export function joinEnds({ id, record }: ParkedEnd, inside: InsideEnd): ParkedEn
   words[WORD.size] = size
   words[WORD.receiveSeq] = inside.writtenSeq
   words[WORD.sendSeq] = inside.receivedSeq
+  // A restored end has a window of its own, and this one asks for it.
+  words[WORD.sendEdge] = inside.receivedSeq
   words[WORD.receivedBytes] = received.length
   words[WORD.unsentBytes] = unsent
   words[WORD.flags] = (inside.hasEnded ? RECEIVED_END : 0) | (endsLater ? SENT_END : 0)

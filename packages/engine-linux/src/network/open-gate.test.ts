@@ -1,11 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:net'
+import { createServer, type Server, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { FirstProcess } from '../process/first-process.ts'
+import { withNamespace } from '../process/with-namespace.ts'
+import { sendUnacknowledgedAgain } from './connection-end.ts'
 import { findGateAddon, type GateAddon } from './gate-addon.ts'
 import { closeOutsideConnections, holdConnections, openGate, releaseConnections } from './open-gate.ts'
 
@@ -16,6 +18,7 @@ for command in ("link set lo up", "address add 198.18.0.2/32 dev lo", "-6 addres
                 "rule add priority 1 lookup local", "rule del priority 0", "-6 rule add priority 1 lookup local", "-6 rule del priority 0",
                 "route add local default dev lo src 198.18.0.2", "-6 route add local default dev lo src fd64:6f72:6d6f::2"):
     subprocess.run(["ip", *command.split()], check=True)
+open("/proc/sys/net/ipv4/tcp_timestamps", "w").write("0") # as in a virtual machine
 print("ready", flush=True)
 for line in sys.stdin:
     try: print(eval(line), flush=True)
@@ -80,6 +83,63 @@ test('a gate opens also after a server that held connections died', async () => 
   await holdConnections(first)
   await withGate(async () => {
     expect(await ask('socket.create_connection(("192.0.2.1", 80), 5).recv(9)')).toBe("b'hello'")
+  })
+})
+
+/** What the worker of the gate does with an end: see `EndAddon` of egress. */
+interface ParkingAddon {
+  parkEnds(fds: Int32Array, maxBytes: number): { record: Uint8Array; old: number; standIn: number }[]
+  putEnds(ends: Int32Array): boolean[]
+}
+
+/** Takes the end out, and makes it anew as if the program had acknowledged nothing of `sent`. */
+async function makeAnew(socket: Socket, sent: string): Promise<void> {
+  const parking = addon as GateAddon & ParkingAddon
+  const { fd } = (socket as Socket & { _handle: { fd: number } })._handle
+  const [taken] = parking.parkEnds(Int32Array.of(fd), 2 ** 20)
+  closeSync(taken!.old)
+  const record = Buffer.concat([taken!.record, Buffer.from(sent)])
+  record.writeUInt32LE(record.length, 0)
+  record.writeUInt32LE(sent.length, 4 * 4)
+  const again = Buffer.from(sendUnacknowledgedAgain({ id: 1, record }).record)
+  const { ends } = await withNamespace(first, 'net', (netns) => addon.makeEnds(netns, again))
+  expect(addon.startEnds(again, Int32Array.from(ends))).toEqual([true])
+  expect(parking.putEnds(Int32Array.of(fd, ends[0]!, taken!.standIn))).toEqual([true])
+}
+
+describe('an end that is made anew continues with a program', () => {
+  const connect = async (server: Server) => {
+    const [[socket]] = await Promise.all([
+      once(server, 'connection') as Promise<[Socket]>,
+      ask('globals().update(s=socket.create_connection(("192.0.2.1", 80), 20))'),
+    ])
+    expect(await ask('s.recv(9)')).toBe("b'hello'")
+    return socket
+  }
+
+  test('that has received what is sent again', async () => {
+    await withGate(async (server) => {
+      const socket = await connect(server)
+      socket.write('12345678')
+      expect(await ask('s.recv(9)')).toBe("b'12345678'")
+      await makeAnew(socket, '12345678')
+      await ask('s.send(b"still")')
+      expect(String((await once(socket, 'data'))[0])).toBe('still')
+      socket.write('later')
+      expect(await ask('s.recv(9)')).toBe("b'later'")
+    })
+  })
+
+  test('that has received the end of the server', async () => {
+    await withGate(async (server) => {
+      const socket = await connect(server)
+      socket.end()
+      expect(await ask('s.recv(9)')).toBe("b''")
+      await makeAnew(socket, '')
+      await ask('(s.send(b"still"), s.close())')
+      expect(String((await once(socket, 'data'))[0])).toBe('still')
+      await once(socket, 'end')
+    })
   })
 })
 

@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -27,6 +28,12 @@
  */
 static const unsigned char HARDWARE_ADDRESS[6] = {0x02, 0x64, 0x6f, 0x72, 0x6d, 0x6f};
 
+/*
+ * An end that is made anew sends everything that was on the way at once (see gate-make-ends.c), as if all of it were
+ * new: the kernel must not hold it back to find out what the network bears.
+ */
+#define FIRST_PACKETS 10000
+
 static void add_route(int netlink, unsigned char family, unsigned int device, const void *address, size_t size)
 {
     struct request request = start_request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, sizeof(request.route));
@@ -40,6 +47,11 @@ static void add_route(int netlink, unsigned char family, unsigned int device, co
     };
     add_attribute(&request, RTA_DST, address, size);
     add_attribute(&request, RTA_OIF, &device, sizeof(device));
+    const struct {
+        struct rtattr header;
+        uint32_t packets;
+    } window = {{.rta_len = sizeof(window), .rta_type = RTAX_INITCWND}, FIRST_PACKETS};
+    add_attribute(&request, RTA_METRICS, &window, sizeof(window));
     errno = ask_kernel(netlink, &request);
     if (errno != 0)
         fail("network: route to the guest");

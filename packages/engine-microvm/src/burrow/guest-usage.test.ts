@@ -41,6 +41,19 @@ describe('numbers of a guest', () => {
     expect((await numbers.ask()).oomKills).toBe(5)
   })
 
+  test('come also from answers that are late, of a guest that is asked no more than it can answer', async () => {
+    const asked: ((answer: string) => void)[] = []
+    const control = () => new Promise<string>((resolve) => asked.push(resolve))
+    const numbers = new GuestNumbers({ control }, () => false)
+    for (let call = 0; call < 20; call += 1) expect((await numbers.ask(1)).oomKills).toBe(0)
+    expect(asked).toHaveLength(4)
+    for (const [index, answer] of asked.entries()) answer(`4096 3 ${index} 2048 70`)
+    const before = asked.length
+    const next = numbers.ask(60_000)
+    expect(asked).toHaveLength(before)
+    expect((await next).oomKills).toBe(3)
+  })
+
   test('are not asked for while it stands still', async () => {
     let isSilent = false
     const numbers = numbersOf(['4096 3 1 2048 70', '1 1 1 1 1'], () => isSilent)

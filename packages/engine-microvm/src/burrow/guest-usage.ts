@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { GuestLink } from '../link/guest-link.ts'
 
 const TIMEOUT_MS = 1_000
+/** At once: a guest that is busy for minutes must not find the link full of them. */
+const QUESTIONS_MAX = 4
 const FIRST: GuestUsage = { memoryBytes: 0, pids: 2, oomKills: 0, heldBytes: undefined, usedFiles: undefined }
 
 /** What the kernel of a guest says about the sandbox. Root of the machine can make it lie, about that machine only. */
@@ -21,6 +23,8 @@ export class GuestNumbers {
   readonly #link: Pick<GuestLink, 'control'>
   readonly #isSilent: () => boolean
   #last = FIRST
+  #questions = 0
+  #newest: Promise<void> | undefined
 
   /** `isSilent`: a guest that stands still answers when it runs again. */
   constructor(link: Pick<GuestLink, 'control'>, isSilent: () => boolean) {
@@ -30,14 +34,29 @@ export class GuestNumbers {
 
   async ask(timeoutMs = TIMEOUT_MS): Promise<GuestUsage> {
     if (this.#isSilent()) return this.#last
-    const late = sleep(timeoutMs, undefined, { ref: false })
-    const answer = await Promise.race([this.#link.control('usage').catch(() => undefined), late])
-    const numbers = (typeof answer === 'string' ? answer : '').split(' ').map(Number)
+    if (this.#questions < QUESTIONS_MAX) this.#newest = this.#question()
+    await Promise.race([this.#newest, sleep(timeoutMs, undefined, { ref: false })])
+    return this.#last
+  }
+
+  /** An answer counts also when the caller no longer waits: the next one may be as late. */
+  async #question(): Promise<void> {
+    this.#questions += 1
+    try {
+      this.#take(await this.#link.control('usage'))
+    } catch {
+      // The last numbers stand.
+    } finally {
+      this.#questions -= 1
+    }
+  }
+
+  #take(answer: string): void {
+    const numbers = answer.split(' ').map(Number)
     const [memoryBytes, pids, kills, heldBytes, usedFiles] = numbers
-    if (memoryBytes === undefined || pids === undefined || kills === undefined) return this.#last
-    if (!numbers.every((number) => Number.isSafeInteger(number) && number >= 0)) return this.#last
+    if (memoryBytes === undefined || pids === undefined || kills === undefined) return
+    if (!numbers.every((number) => Number.isSafeInteger(number) && number >= 0)) return
     const oomKills = Math.max(this.#last.oomKills, kills)
     this.#last = { memoryBytes, pids: Math.max(1, pids), oomKills, heldBytes, usedFiles }
-    return this.#last
   }
 }

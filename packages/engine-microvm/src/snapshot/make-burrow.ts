@@ -86,10 +86,12 @@ export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<M
     ends = await makeEnds(host, record, make.connections)
     await startVolumes(host, qemu, plan, make.source)
     await qemu.qmp.execute('cont')
+    const kept = withoutBytes(ends?.records ?? Buffer.alloc(0))
+    // At once: a guest that is frozen afterwards has acknowledged by then what was on the way.
+    await ends?.start()
     await qemu.link.greet(isBoot ? BOOT_TIMEOUT_MS : undefined, signal)
     const burrow = new MicrovmBurrow(host, qemu.paths, record, qemu, ends)
-    await introduce(burrow, make, { ends, plan })
-    await ends?.start()
+    await introduce(burrow, make, { kept, plan })
     signal?.throwIfAborted()
     if (make.isForFiles !== true) await burrow.publish()
     if (make.leave === 'frozen') await burrow.freeze()
@@ -242,7 +244,7 @@ async function makeEnds(
 async function introduce(
   burrow: MicrovmBurrow,
   { introduction, limits, hadLimits = limits, isBoot, isForFiles }: MakeBurrow,
-  { ends, plan }: { readonly ends: BurrowEnds | undefined; readonly plan: MountPlan },
+  { kept, plan }: { readonly kept: Buffer; readonly plan: MountPlan },
 ): Promise<void> {
   const { sandboxId, reason, reseed, image } = introduction
   // What the caller asks for comes before what the image says.
@@ -258,7 +260,7 @@ async function introduce(
     guest.control(`time ${BigInt(Date.now()) * 1_000_000n}`),
     guest.control(`hostname ${sandboxId}`),
     // The other ends of most connections that its memory brought back no longer exist.
-    guest.control(`hang-up ${ends === undefined ? '' : withoutBytes(ends.records).toString('hex')}`),
+    guest.control(`hang-up ${kept.toString('hex')}`),
     burrow.applyLimits(limits),
   ])
   await mountVolumes(guest, plan)
