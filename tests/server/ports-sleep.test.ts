@@ -141,6 +141,8 @@ threading.Thread(target=Server(("::1", 8006), Echo).serve_forever, daemon=True).
       clearInterval(sending)
       socket.raw.terminate()
     })
+    // A connection that the program has not accepted yet cannot be saved.
+    await expect.poll(() => backBytes, { timeout: 60_000, interval: 5 }).toBeGreaterThan(0)
     // After its time-out it must not put the sandbox to sleep below the tests behind it.
     for (let round = 0; round < 50 && !signal.aborted; round += 1) {
       const before = sentBytes
