@@ -4,8 +4,8 @@ export class MemoryBucket {
   #revision = 0
   #entries = new Map()
 
-  async create(key, value) {
-    if (this.#entries.get(key)?.value !== undefined)
+  async put(key, value, { previousSeq }) {
+    if ((this.#entries.get(key)?.revision ?? 0) !== previousSeq)
       throw Object.assign(new Error('wrong last sequence'), { code: 10071 })
     return this.#put(key, value)
   }

@@ -13,6 +13,7 @@ import {
   Lease,
   Names,
 } from '@dormouse/cluster'
+import type { KV, KvWatchOptions } from '@nats-io/kv'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { NatsServer } from './nats-server.ts'
 
@@ -40,6 +41,26 @@ async function loseWatches(bucket: string): Promise<void> {
   const { manager } = await connect('loser')
   for await (const { name } of manager.consumers.list(`KV_dormouse-${bucket}`))
     await manager.consumers.delete(`KV_dormouse-${bucket}`, name)
+}
+
+/** A bucket whose watch hears from a server of NATS that numbers entries otherwise than the leader does. */
+function numberedOtherwise(bucket: KV, by: number): KV {
+  const watch = async (options: KvWatchOptions) => {
+    const entries = await bucket.watch(options)
+    async function* renumbered() {
+      for await (const entry of entries) {
+        const { key, value, operation, delta, revision } = entry
+        yield { key, value, operation, delta, revision: revision + by }
+      }
+    }
+    return Object.assign(renumbered(), { stop: () => entries.stop() })
+  }
+  const get = (_: KV, name: string) => {
+    if (name === 'watch') return watch
+    const member = bucket[name as keyof KV] as unknown
+    return typeof member === 'function' ? member.bind(bucket) : member
+  }
+  return new Proxy(bucket, { get } as ProxyHandler<KV>)
 }
 
 /** Clocks that run faster or slower than those of this machine. The wall clock is years away. */
@@ -98,6 +119,17 @@ describe('a lease', () => {
     expect(isSeen()).toBe(true)
     nowMs += 2_000
     expect(isSeen()).toBe(false)
+  })
+
+  test.each([-1, 1])('is ended when a server of NATS numbers records otherwise (%i)', async (by) => {
+    const id = `numbered${by}`
+    const { lease } = await takeLease(id)
+    const { hosts: bucket, keys } = await connect(`watcher-${id}`)
+    const hosts = numberedOtherwise(bucket, by)
+    using seen = await Hosts.open({ hosts, keys, key, leaseMs: LEASE_MS, id: `watcher-${id}` })
+    expect(await seen.end(id, lease.epoch)).toBe(false)
+    lease.abandon()
+    await expect.poll(() => seen.end(id, lease.epoch), { timeout: 5 * LEASE_MS }).toBe(true)
   })
 
   test('has passed on its own host before another host may end it, and is then taken anew', async () => {
@@ -216,6 +248,15 @@ describe('the directory', () => {
     expect(await first.remove(added)).toBe(false)
   })
 
+  test('does not take an entry again that was removed: a deleted sandbox never returns', async () => {
+    using directory = await Directory.open({ bucket: (await connect('r-1')).directory, key })
+    const added = await directory.add('sb-removed', entry('one'))
+    expect(added && (await directory.remove(added))).toBe(true)
+    expect(await directory.add('sb-removed', entry('two'))).toBeUndefined()
+    expect(await directory.read('sb-removed')).toBeUndefined()
+    expect(await directory.wasRemoved('sb-removed')).toBe(true)
+  })
+
   test('says whether an acknowledged change still counts', async () => {
     using first = await Directory.open({ bucket: (await connect('s-1')).directory, key })
     using second = await Directory.open({ bucket: (await connect('s-2')).directory, key })
@@ -236,6 +277,25 @@ describe('the directory', () => {
     await first.add('sb-lost', entry('one'))
     await second.catchUp()
     expect(second.find('sb-lost')?.entry.host).toBe('one')
+  })
+
+  test.each([-1, 1])('is changed when a server of NATS numbers its entries otherwise (%i)', async (by) => {
+    const { directory: bucket } = await connect(`n-${by}`)
+    const writer = await Directory.open({ bucket, key })
+    using _writer = writer
+    using directory = await Directory.open({ bucket: numberedOtherwise(bucket, by), key })
+    const id = `sb-numbered${by}`
+    await writer.add(id, entry('one'))
+    await directory.catchUp()
+    const told = directory.find(id)
+    if (told === undefined) throw new Error('it was not told')
+    expect(await directory.change(told, entry('two'))).toBeUndefined()
+    const read = await directory.read(id)
+    const claimed = read && (await directory.change(read, entry('two')))
+    if (claimed === undefined) throw new Error('it cannot be changed')
+    expect(await directory.stands(claimed)).toBe(true)
+    await writer.change(claimed, entry('three'))
+    expect(await directory.stands(claimed)).toBe(false)
   })
 
   test('cannot be read with another key', async () => {

@@ -7,10 +7,14 @@ import { disturb } from './world/disturb.ts'
 import { FaultyCluster, type FaultyHost, LEASE_MS } from './world/faulty-cluster.ts'
 import type { Known } from './world/known.ts'
 import { Model } from './world/model.ts'
+import { describeNats } from './world/nats-streams.ts'
 import { play } from './world/operations.ts'
 import { requireWhole } from './world/require-whole.ts'
 
-/** `DORMOUSE_CLUSTER_SECONDS=3600 DORMOUSE_SEED=7 npx vitest run tests/cluster/model` */
+/**
+ * `DORMOUSE_CLUSTER_SECONDS=3600 DORMOUSE_SEED=7 npx vitest run tests/cluster/model`; `DORMOUSE_TEST_NATS` names another
+ * nats-server, `DORMOUSE_TEST_LOG=warn` shows what the hosts say.
+ */
 const SECONDS = Number(process.env['DORMOUSE_CLUSTER_SECONDS'] ?? 40)
 const SEED = Number(process.env['DORMOUSE_SEED'] ?? Date.now() % 1_000_000)
 const SANDBOXES = 3
@@ -19,6 +23,9 @@ const LONG_SECONDS = 120
 
 let cluster: FaultyCluster
 let hosts: [FaultyHost, FaultyHost, FaultyHost]
+/** Prints what NATS says when the test has failed. */
+const explainFailure = () => onTestFailed(async () => console.log(await describeNats(cluster.nats)))
+
 beforeAll(async () => {
   cluster = await FaultyCluster.start({ s3: SEED % 2 === 1 })
   hosts = cluster.hosts as typeof hosts
@@ -128,6 +135,7 @@ describe('the fence', () => {
 test(`no acknowledged state is lost and no sandbox runs twice (seed ${SEED})`, {
   timeout: SECONDS * 1_000 + 600_000,
 }, async () => {
+  explainFailure()
   await untilUp()
   const model = new Model(cluster, SEED)
   for (let index = 0; index < SANDBOXES; index += 1)

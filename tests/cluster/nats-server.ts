@@ -17,6 +17,10 @@ export interface NatsPlace {
   readonly prepare?: (directory: string) => Promise<void>
 }
 
+/** Another version than the one of this machine, for runs of the model by hand. */
+const PROGRAM = process.env['DORMOUSE_TEST_NATS'] ?? 'nats-server'
+const COMPLAINTS_MAX = 40
+
 /** A real NATS server with JetStream, on loopback unless it has another place, with a directory of its own. */
 export class NatsServer {
   readonly url: string
@@ -24,6 +28,8 @@ export class NatsServer {
   readonly #directory: string
   readonly #place: Required<Omit<NatsPlace, 'prepare'>>
   #child: ChildProcess | undefined
+  /** The newest warnings and errors of its log. */
+  readonly complaints: string[] = []
 
   private constructor(directory: string, place: Required<Omit<NatsPlace, 'prepare'>>) {
     this.port = place.port
@@ -49,7 +55,7 @@ export class NatsServer {
     const { launcher, address, args } = this.#place
     const [command = '', ...all] = [
       ...launcher,
-      ...['nats-server', '--addr', address, '--port', String(this.port)],
+      ...[PROGRAM, '--addr', address, '--port', String(this.port)],
       ...['--jetstream', '--store_dir', this.#directory, ...args],
     ]
     const child = spawn(command, all, { stdio: ['ignore', 'ignore', 'pipe'] })
@@ -58,6 +64,9 @@ export class NatsServer {
     const isReady = new Promise<void>((resolve) => {
       lines.on('line', (line) => {
         if (line.includes('Server is ready')) resolve()
+        if (!/\[(WRN|ERR)\]/.test(line)) return
+        this.complaints.push(line)
+        if (this.complaints.length > COMPLAINTS_MAX) this.complaints.shift()
       })
     })
     const ended = once(child, 'exit').then(() => {
@@ -72,6 +81,11 @@ export class NatsServer {
     if (child?.exitCode !== null || child.signalCode !== null) return
     child.kill('SIGKILL')
     await once(child, 'exit')
+  }
+
+  /** Removes all that it has. Pre: it does not run. */
+  async empty(): Promise<void> {
+    await rm(join(this.#directory, 'jetstream'), { recursive: true, force: true })
   }
 
   async cleanUp(): Promise<void> {

@@ -179,7 +179,10 @@ describe('TLS', () => {
       const plain = connectCluster({
         ...{ servers: [secured.url], replicas: 1, key, hostId: 'x' },
       })
-      await expect(plain).rejects.toMatchObject({ code: 'cluster_unavailable' })
+      await expect(plain).rejects.toMatchObject({
+        code: 'setup_failed',
+        message: expect.stringContaining('certificate'),
+      })
     } finally {
       await cluster.cleanUp()
     }

@@ -185,7 +185,13 @@ test('a name that a sandbox was about to get is free again when its host was los
     return owned
   }
   const [one, two] = [hostOf('one'), hostOf('two')]
-  const row = { id: newSandboxId(), owner: 'key-x', state: 'standby', name: 'before' } as SandboxRow
+  const row = {
+    id: newSandboxId(),
+    owner: 'key-x',
+    state: 'standby',
+    createdAt: 1,
+    name: 'before',
+  } as SandboxRow
   await one.claim(row)
   const after = { owner: row.owner, name: 'after' }
   await one.claimName(row, 'after')
@@ -235,7 +241,7 @@ test('commands for jobs come in one order, in pieces if they are large, and dama
   await stream.append({ jobId: 'job-b', command: 'second', text })
   await connection.jetstream.publish('dormouse.jobs.job-a', randomBytes(50))
   const seen: JobMessage[] = []
-  await reader.follow(0, async (message) => {
+  await reader.follow({ afterSeq: 0, lastSeq: 1 }, async (message) => {
     seen.push(message)
   })
   await expect.poll(() => seen.at(-1)?.content).toBe('')
@@ -293,4 +299,22 @@ test('a claim is the first host’s, until another one takes it from a host that
   const taken = await Promise.all([two.takeOver('x', isOne), three.takeOver('x', isOne)])
   expect(taken.filter(Boolean)).toHaveLength(1)
   expect([await one.claim('x'), await two.takeOver('never claimed', isOne)]).toEqual([false, false])
+})
+
+test('a host that starts does not wait for messages that were removed, or that NATS does not tell', async () => {
+  await using stream = await JobStream.open({ ...connection, key, replicas: 1 })
+  const { lastSeq } = await stream.info()
+  await stream.append({ jobId: 'job-removed', command: 'removed', text: '{}' })
+  await stream.purge('job-removed')
+  const options = { stream: 'dormouse-jobs', subject: 'dormouse.jobs.*', onMessage: () => {}, silentMs: 50 }
+  const { jetstream, manager } = connection
+  await using followed = await FollowedStream.start({ ...options, jetstream, manager, afterSeq: lastSeq })
+  await followed.tells(lastSeq + 1)
+  const getMessage = () => Promise.reject(new Error('there is no leader'))
+  const leaderless = { streams: { getMessage } } as unknown as FollowStream['manager']
+  await using silent = await FollowedStream.start({
+    ...options,
+    ...{ jetstream, manager: leaderless, afterSeq: lastSeq + 1 },
+  })
+  await expect(silent.tells(lastSeq + 2)).rejects.toMatchObject({ code: 'cluster_unavailable' })
 })

@@ -128,23 +128,29 @@ threading.Thread(target=Server(("::1", 8006), Echo).serve_forever, daemon=True).
       if (isBinary) back.update(data)
       backBytes += isBinary ? data.length : 0
     })
-    const sending = setInterval(() => {
-      if (sentBytes - backBytes > UNDER_WAY_MAX_BYTES) return
+    const send = () => {
       const piece = randomBytes(PIECE_BYTES)
       sent.update(piece)
       sentBytes += piece.length
       socket.raw.send(piece)
+    }
+    const sending = setInterval(() => {
+      if (sentBytes - backBytes <= UNDER_WAY_MAX_BYTES) send()
     }, 1)
     onTestFinished(() => {
       clearInterval(sending)
       socket.raw.terminate()
     })
+    // A connection that the program has not accepted yet cannot be saved.
+    await expect.poll(() => backBytes, { timeout: 60_000, interval: 5 }).toBeGreaterThan(0)
     // After its time-out it must not put the sandbox to sleep below the tests behind it.
     for (let round = 0; round < 50 && !signal.aborted; round += 1) {
       const before = sentBytes
       const tier = round % 10 === 0 ? 'stored' : 'frozen'
       await server.ok(`/v1/sandboxes/${id}/standby`, { json: { tier } })
-      // What the client sends wakes it. All of it comes back, so never more is under way than may be kept asleep.
+      // What the client sends wakes it, also when as much is under way as it sends ahead: the sandbox may have fallen asleep
+      // with all of that inside. All of it comes back, so never more is under way than may be kept asleep.
+      send()
       await expect.poll(() => backBytes, { timeout: 60_000, interval: 5 }).toBeGreaterThanOrEqual(before)
     }
     clearInterval(sending)

@@ -71,7 +71,7 @@ describe('a CRIU that saves', () => {
     await linux.quiesce()
     const dump = await dumper.take()
     await dump.allowMemory(2 ** 30)
-    await linux.freeze()
+    await linux.freezeInSave()
     const { first, freezerDir } = linux
     const saved = dump.run({
       first,

@@ -73,7 +73,7 @@ test('a process outside the tree does not run while CRIU dumps the tree', async 
   await linux.quiesce()
   try {
     const dump = await dumper.take()
-    await linux.freeze()
+    await linux.freezeInSave()
     const before = count()
     const { first, freezerDir } = linux
     const target = { first, freezerDir, imagesDir, hasVolumes: false }

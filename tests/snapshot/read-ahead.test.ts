@@ -97,7 +97,7 @@ describe('what a wake touched', () => {
       await python(woken, 'data[20 << 20]')
       const touched = join(factory.layout.burrow(woken.id as never).dir, 'touched')
       const read = () => readFile(touched, 'utf8').catch(() => '')
-      await expect.poll(read, { timeout: 20_000 }).toMatch(/^\d+ \d+ \d+\n/)
+      await expect.poll(read, { timeout: 20_000 }).toMatch(/^\d+ \d+ \d+( w)?\n/)
       const { snapshot } = await engine.snapshot(woken, { leave: 'gone' })
       await engine.deleteSnapshot(slept.id)
       await engine.upkeep()

@@ -30,6 +30,23 @@ export async function compareAndSet(
   }
 }
 
+/**
+ * The revision of a key that is new. Undefined when there is one, and also when it was removed: `compareAndSet` would
+ * bring it back. Throws `cluster_unavailable`; then it may have been added.
+ */
+export async function addOnce(
+  bucket: KV,
+  key: string,
+  value: Uint8Array | string,
+): Promise<number | undefined> {
+  try {
+    return await bucket.put(key, value, { previousSeq: 0, timeout: WRITE_TIMEOUT_MS })
+  } catch (error) {
+    if (isWrongSequence(error)) return undefined
+    throw silent(error)
+  }
+}
+
 /** False when the key has another revision than `expected`. */
 export async function compareAndDelete(bucket: KV, key: string, expected: number): Promise<boolean> {
   try {

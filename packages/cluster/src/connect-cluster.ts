@@ -70,8 +70,9 @@ export async function connectCluster(options: ConnectCluster): Promise<ClusterCo
     const manager = await jetstreamManager(nats)
     const client = jetstream(nats)
     const kvm = new Kvm(client)
-    const bucket = (name: string) =>
-      kvm.create(`dormouse-${name}`, { history: 1, replicas: options.replicas })
+    // Reads ask the leader: the other servers may lag behind it, or give the same entries other revisions (decision 263).
+    const shared = { history: 1, replicas: options.replicas, allow_direct: false }
+    const bucket = (name: string) => kvm.create(`dormouse-${name}`, shared)
     const [hosts, directory, names, keys, state, snapshots, services, claims] = await Promise.all([
       bucket('hosts'),
       bucket('directory'),
@@ -80,7 +81,7 @@ export async function connectCluster(options: ConnectCluster): Promise<ClusterCo
       bucket('state'),
       bucket('snapshots'),
       bucket('services'),
-      kvm.create('dormouse-claims', { history: 1, replicas: options.replicas, ttl: CLAIM_KEPT_MS }),
+      kvm.create('dormouse-claims', { ...shared, ttl: CLAIM_KEPT_MS }),
     ])
     await requireSameKey(keys, options.key)
     await requireFormat(keys)

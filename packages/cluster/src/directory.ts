@@ -4,11 +4,17 @@ import { DormouseError } from '@dormouse/contracts'
 import type { KV } from '@nats-io/kv'
 import { z } from 'zod'
 import type { ClusterKey } from './cluster-key.ts'
-import { answered, compareAndDelete, compareAndSet, read, type Versioned } from './compare-and-set.ts'
+import {
+  addOnce,
+  answered,
+  compareAndDelete,
+  compareAndSet,
+  read,
+  type Versioned,
+} from './compare-and-set.ts'
 import { type WatchedBucket, watchBucket } from './watch-bucket.ts'
 
 const CATCH_UP_MS = 10_000
-const CATCH_UP_PAUSE_MS = 50
 /** A mark is usually told within milliseconds. After this time the watch begins again. */
 const TOLD_MS = 2_000
 
@@ -55,6 +61,12 @@ export interface Located<Entry = DirectoryEntry> {
   readonly revision: number
 }
 
+/** The host that owns what the entry is about, by the lease `epoch`. */
+interface Claimed {
+  readonly host: string
+  readonly epoch: number
+}
+
 /** What a directory is about. */
 export interface EntryKind<Entry> {
   /** Encrypted entries open only as entries of their kind. */
@@ -77,13 +89,15 @@ export interface DirectoryOptions<Entry = DirectoryEntry> {
  * knows; `undefined` means that the entry has changed meanwhile. What is cached may be old by some milliseconds; a write
  * never is.
  */
-export class Directory<Entry = DirectoryEntry> implements Disposable {
+export class Directory<Entry extends Claimed = DirectoryEntry> implements Disposable {
   readonly #bucket: KV
   readonly #key: ClusterKey
   readonly #kind: EntryKind<Entry>
   readonly #check: (id: string, entry: Entry) => void
   readonly #entries = new Map<string, Located<Entry>>()
   readonly #waiting = new Set<{ revision: number; resolve: () => void }>()
+  /** Marks that were written and not told yet. */
+  readonly #marks = new Map<string, () => void>()
   #seenRevision = 0
   #watch: WatchedBucket | undefined
 
@@ -98,7 +112,7 @@ export class Directory<Entry = DirectoryEntry> implements Disposable {
    * Reads everything that is there, then follows the changes. `onChange` also hears of changes by this host. An entry that
    * cannot be read is in no list, and `read` throws for it.
    */
-  static async openOf<Entry>(
+  static async openOf<Entry extends Claimed>(
     kind: EntryKind<Entry>,
     options: DirectoryOptions<Entry>,
     onChange: (id: string, located: Located<Entry> | undefined) => void = () => {},
@@ -113,6 +127,7 @@ export class Directory<Entry = DirectoryEntry> implements Disposable {
       },
       removed: (id, revision) => {
         directory.#see(revision)
+        directory.#marks.get(id)?.()
         if ((directory.#entries.get(id)?.revision ?? 0) > revision) return
         directory.#entries.delete(id)
         onChange(id, undefined)
@@ -187,52 +202,42 @@ export class Directory<Entry = DirectoryEntry> implements Disposable {
     await bucket.purgeDeletes(olderMs)
   }
 
-  /** Asks NATS: for an entry that may be newer than what was heard of. */
+  /** Asks the leader of the bucket: for an entry that may be newer than what was heard of. */
   async read(id: string): Promise<Located<Entry> | undefined> {
+    const before = this.#entries.get(id)
     const found = await read(this.#bucket, id)
-    if (found === undefined) {
-      this.#entries.delete(id)
-      return undefined
-    }
-    this.#remember(id, found)
-    return this.#entries.get(id)
+    // What was known before the leader was asked is not newer than its answer, whatever its revision: servers of NATS whose
+    // disks were full may number the same entries otherwise, and a write needs the revision that the leader has.
+    if (this.#entries.get(id) === before) this.#entries.delete(id)
+    return found && this.#remember(id, found)
   }
 
-  /**
-   * Post: what `find` and `read` return is not older than this call. A NATS server that lags behind the others may answer
-   * reads; the watch brings all writes in order, also the mark that this writes.
-   */
+  /** Post: what `find` and `read` return is not older than this call. The watch brings writes in order, also a mark. */
   async catchUp(): Promise<void> {
     const mark = `mark-${randomUUID()}`
-    await answered(this.#bucket.delete(mark))
     const stop = new AbortController()
+    const told = new Promise<void>((resolve) => this.#marks.set(mark, resolve))
     const late = sleep(CATCH_UP_MS, undefined, { signal: stop.signal }).then(() => {
       throw new DormouseError(
         'cluster_unavailable',
         'NATS does not tell the newest entries of the directory.',
       )
     })
-    const caughtUp = async () => {
-      for (;;) {
-        const written = await answered(this.#bucket.get(mark))
-        if (written !== null) return await this.#hears(written, stop.signal)
-        await sleep(CATCH_UP_PAUSE_MS, undefined, { signal: stop.signal })
-      }
-    }
     try {
-      await Promise.race([caughtUp(), late])
+      await answered(this.#bucket.delete(mark))
+      await Promise.race([this.#hears(told, stop.signal), late])
     } finally {
+      this.#marks.delete(mark)
       stop.abort()
       late.catch(() => {})
     }
   }
 
   /** Watches anew while nothing is heard: what NATS kept for the watch may be lost. */
-  async #hears(written: Pick<Located<Entry>, 'revision'>, signal: AbortSignal): Promise<void> {
-    const heard = this.seen(written)
+  async #hears(told: Promise<void>, signal: AbortSignal): Promise<void> {
     for (let isHeard = false; !isHeard; ) {
       const late = sleep(TOLD_MS, false, { signal })
-      isHeard = await Promise.race([heard.then(() => true), late])
+      isHeard = await Promise.race([told.then(() => true), late])
       late.catch(() => {})
       if (!isHeard) await this.#watch?.renew().catch(() => {})
     }
@@ -241,11 +246,14 @@ export class Directory<Entry = DirectoryEntry> implements Disposable {
   /**
    * Whether a change that was acknowledged is the one that counts. A NATS cluster of an older version may acknowledge two
    * changes of one revision when they arrive at the same moment; the later one replaces the other. Both were proposed
-   * before either was acknowledged, so the mark of `catchUp` comes after both.
+   * before either was acknowledged, so the mark of `catchUp` comes after both. What was told must name the same host and
+   * lease, and the leader must have the revision that it acknowledged.
    */
-  async stands({ id, revision }: Pick<Located<Entry>, 'id' | 'revision'>): Promise<boolean> {
+  async stands({ id, entry, revision }: Located<Entry>): Promise<boolean> {
     await this.catchUp()
-    return this.#entries.get(id)?.revision === revision
+    const told = this.#entries.get(id)?.entry
+    if (told?.host !== entry.host || told.epoch !== entry.epoch) return false
+    return (await this.read(id))?.revision === revision
   }
 
   /** Whether there was an entry that its owner has removed. False when there never was one, as far as NATS knows. */
@@ -254,7 +262,10 @@ export class Directory<Entry = DirectoryEntry> implements Disposable {
     return entry !== null && entry.operation !== 'PUT'
   }
 
-  /** Undefined when there is an entry already. */
+  /**
+   * Undefined when there is an entry already, or its owner has removed it: a host that lost its lease may still want to
+   * write of a sandbox that another one has deleted.
+   */
   add(id: string, entry: Entry): Promise<Located<Entry> | undefined> {
     return this.#write(id, entry, 0)
   }
@@ -273,7 +284,10 @@ export class Directory<Entry = DirectoryEntry> implements Disposable {
 
   async #write(id: string, entry: Entry, expected: number): Promise<Located<Entry> | undefined> {
     const value = this.#key.seal(JSON.stringify(entry), `${this.#kind.name} ${id}`)
-    const revision = await compareAndSet(this.#bucket, id, { value, expected })
+    const revision =
+      expected === 0
+        ? await addOnce(this.#bucket, id, value)
+        : await compareAndSet(this.#bucket, id, { value, expected })
     if (revision === undefined) return undefined
     const located = { id, entry, revision }
     if ((this.#entries.get(id)?.revision ?? 0) < revision) this.#entries.set(id, located)

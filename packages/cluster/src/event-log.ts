@@ -71,16 +71,12 @@ export class EventLog implements AsyncDisposable {
     return { beforeSeq: this.baseSeq + first - 1, lastSeq: this.baseSeq + state.last_seq }
   }
 
-  /** Tells every event after a place. Resolves when those up to `lastSeq` are told. */
+  /** Tells every event after a place. Resolves when those up to `lastSeq` are told. Throws `cluster_unavailable`. */
   async follow(
     { beforeSeq, lastSeq }: { beforeSeq: number; lastSeq: number },
     onEvent: (event: ClusterEvent) => void,
   ): Promise<void> {
     const { jetstream, manager, key } = this.#options
-    let told = () => {}
-    const isTold = new Promise<void>((resolve) => {
-      told = resolve
-    })
     this.#followed = await FollowedStream.start({
       ...{ jetstream, manager, stream: STREAM, subject: SUBJECT, afterSeq: beforeSeq - this.baseSeq },
       onMessage: (message) => {
@@ -91,10 +87,9 @@ export class EventLog implements AsyncDisposable {
         } catch {
           // Anything that may write to NATS can write an event that no host has made. Its number is missing here.
         }
-        if (seq >= lastSeq) told()
       },
     })
-    if (lastSeq > beforeSeq) await isTold
+    await this.#followed.tells(lastSeq - this.baseSeq)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

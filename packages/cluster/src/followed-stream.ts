@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { DormouseError } from '@dormouse/contracts'
 import {
   type ConsumerMessages,
   DeliverPolicy,
@@ -23,6 +24,8 @@ export interface FollowStream {
 
 const SILENT_MS = 5_000
 const RETRY_MS = 1_000
+/** Silences after which a host that starts gives up. */
+const SILENCES_MAX = 6
 
 /**
  * Tells every message of a stream once, in order. NATS keeps the place of a reader on one server only: when that server
@@ -41,6 +44,7 @@ export class FollowedStream implements AsyncDisposable {
   #telling: Promise<void> = Promise.resolve()
   #renewing: Promise<void> | undefined
   #isClosed = false
+  readonly #waiting = new Set<{ seq: number; resolve: () => void }>()
 
   private constructor(options: FollowStream) {
     this.#options = options
@@ -63,6 +67,30 @@ export class FollowedStream implements AsyncDisposable {
     this.#isClosed = true
     clearInterval(this.#timer)
     await this.#messages?.close()
+  }
+
+  /**
+   * Resolves when the messages up to this one are told, or NATS has no newer one than was told: some may have been removed.
+   * Throws `cluster_unavailable` after a long silence: a host that starts must not wait for that without an end.
+   */
+  async tells(seq: number): Promise<void> {
+    if (this.#toldSeq >= seq) return
+    const { silentMs = SILENT_MS, stream } = this.#options
+    const isTold = new Promise<true>((resolve) => {
+      this.#waiting.add({ seq, resolve: () => resolve(true) })
+    })
+    const stop = new AbortController()
+    try {
+      for (;;) {
+        const late = sleep(silentMs, false, { signal: stop.signal })
+        late.catch(() => {})
+        if (await Promise.race([isTold, late])) return
+        if (!this.#isTelling && performance.now() - this.#heardMs > SILENCES_MAX * silentMs)
+          throw notTold(stream)
+      }
+    } finally {
+      stop.abort()
+    }
   }
 
   #renew(): Promise<void> {
@@ -114,6 +142,7 @@ export class FollowedStream implements AsyncDisposable {
         this.#isTelling = false
         this.#toldSeq = message.seq
         this.#heardMs = performance.now()
+        this.#resolve(message.seq)
       }
     })
     this.#telling = telling.catch(() => {})
@@ -128,6 +157,22 @@ export class FollowedStream implements AsyncDisposable {
     // At the first look it may just be on its way.
     const isMissed = this.#missedSeq > this.#toldSeq
     this.#missedSeq = newest?.seq ?? 0
-    if (isMissed) await this.#renew()
+    if (this.#missedSeq <= this.#toldSeq) this.#resolve(Number.POSITIVE_INFINITY)
+    else if (isMissed) await this.#renew()
   }
+
+  #resolve(seq: number): void {
+    for (const one of this.#waiting) {
+      if (one.seq > seq) continue
+      this.#waiting.delete(one)
+      one.resolve()
+    }
+  }
+}
+
+function notTold(stream: string): DormouseError {
+  return new DormouseError('cluster_unavailable', `NATS does not tell all that the stream ${stream} holds.`, {
+    hint: 'Start this host again. If that does not help, see "When a disk of NATS is full" in docs/guides/cluster.md.',
+    details: { retryAfterMs: 1_000 },
+  })
 }

@@ -1,7 +1,7 @@
 import { type DeadlineClock, hostDeadlineClock } from '@dormouse/async'
 import type { KV } from '@nats-io/kv'
 import type { ClusterKey } from './cluster-key.ts'
-import { compareAndSet } from './compare-and-set.ts'
+import { compareAndSet, read } from './compare-and-set.ts'
 import { decodeHost, encodeHost, type HostRecord } from './host-record.ts'
 import { SignedHosts } from './signed-hosts.ts'
 import { type WatchedBucket, watchBucket } from './watch-bucket.ts'
@@ -112,11 +112,11 @@ export class Hosts implements Disposable {
     const seen = this.#seen.get(id)
     // Records of hosts are never removed. Without one, it is not known whether the host lives.
     if (seen === undefined) return false
-    const { record, revision } = seen
+    const { record } = seen
     if (record.epoch !== epoch) return false
     if (record.fencedBy !== undefined || record.hasLeft) return true
     if (this.stateOf(id) !== 'lost') return false
-    return await this.#write({ ...record, fencedBy: this.#options.id }, revision)
+    return await this.#write({ ...record, fencedBy: this.#options.id }, seen)
   }
 
   /** Every host hears its own renewals, too: after a longer silence the watch begins again. */
@@ -144,19 +144,38 @@ export class Hosts implements Disposable {
   }
 
   /** Pre: the host is lost or has left. */
-  async #sign({ record, revision }: Seen): Promise<boolean> {
+  async #sign(seen: Seen): Promise<boolean> {
+    const { record } = seen
     const isOver = record.hasLeft || record.fencedBy !== undefined
-    return await this.#write(isOver ? record : { ...record, fencedBy: this.#options.id }, revision)
+    return await this.#write(isOver ? record : { ...record, fencedBy: this.#options.id }, seen)
   }
 
-  /** False when another host has written meanwhile. */
-  async #write(record: HostRecord, revision: number): Promise<boolean> {
+  /** False when the host, or another one, has written meanwhile. */
+  async #write(record: HostRecord, seen: Seen): Promise<boolean> {
     const { hosts, key } = this.#options
+    const expected = await this.#revisionOf(seen.record)
+    if (expected === undefined) return false
     const value = encodeHost(record, key)
-    const next = await compareAndSet(hosts, record.id, { value, expected: revision })
+    const next = await compareAndSet(hosts, record.id, { value, expected })
     if (next === undefined) return false
     this.#see(record.id, Buffer.from(value), next)
     return true
+  }
+
+  /**
+   * The revision that the leader of the bucket has for a record. The server that told it may number it otherwise, after
+   * its disk was full. Undefined when the record has changed since: one that was renewed counts more renewals.
+   */
+  async #revisionOf({ id, epoch, renewals, fencedBy, hasLeft }: HostRecord): Promise<number | undefined> {
+    const { hosts, key } = this.#options
+    const found = await read(hosts, id)
+    const now = found && decodeHost(found.value, key)?.record
+    const isSame =
+      now?.epoch === epoch &&
+      now.renewals === renewals &&
+      now.fencedBy === fencedBy &&
+      now.hasLeft === hasLeft
+    return isSame ? found?.revision : undefined
   }
 
   #see(id: string, value: Uint8Array, revision: number): void {

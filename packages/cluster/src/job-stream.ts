@@ -117,8 +117,14 @@ export class JobStream implements AsyncDisposable {
     }
   }
 
-  /** Tells every message after a place, one after the other. `onMessage` must not throw. */
-  async follow(afterSeq: number, onMessage: (message: JobMessage) => Promise<void>): Promise<void> {
+  /**
+   * Tells every message after a place, one after the other. Resolves when those up to `lastSeq` are told. Throws
+   * `cluster_unavailable`. `onMessage` must not throw.
+   */
+  async follow(
+    { afterSeq, lastSeq }: { afterSeq: number; lastSeq: number },
+    onMessage: (message: JobMessage) => Promise<void>,
+  ): Promise<void> {
     const { jetstream, manager, key } = this.#options
     this.#followed = await FollowedStream.start({
       ...{ jetstream, manager, stream: STREAM, subject: `${PREFIX}*`, afterSeq },
@@ -127,6 +133,7 @@ export class JobStream implements AsyncDisposable {
         await onMessage({ ...contentOf(key, subject, data), ...where })
       },
     })
+    await this.#followed.tells(lastSeq)
   }
 
   /** Removes all messages of a job. */

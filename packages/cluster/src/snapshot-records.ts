@@ -1,7 +1,7 @@
 import type { KV } from '@nats-io/kv'
 import { z } from 'zod'
 import type { ClusterKey } from './cluster-key.ts'
-import { compareAndSet } from './compare-and-set.ts'
+import { addOnce, compareAndSet } from './compare-and-set.ts'
 import { type WatchedBucket, watchBucket } from './watch-bucket.ts'
 
 /** A snapshot that is in the depot for itself, not as the head of a sandbox. */
@@ -103,9 +103,8 @@ export class SnapshotRecords implements Disposable {
 
   /** False when there is one already, or it was removed: a snapshot that was deleted does not come back. */
   async add(id: string, record: SnapshotRecord): Promise<boolean> {
-    if (await this.wasRemoved(id)) return false
     const value = this.#key.seal(JSON.stringify(record), `snapshot ${id}`)
-    if ((await compareAndSet(this.#bucket, id, { value, expected: 0 })) === undefined) return false
+    if ((await addOnce(this.#bucket, id, value)) === undefined) return false
     this.#records.set(id, record)
     return true
   }

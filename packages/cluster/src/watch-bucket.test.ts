@@ -47,6 +47,28 @@ function endingBucket(lists: readonly (readonly number[])[]) {
   return { asked, bucket }
 }
 
+/** A bucket whose watches fall silent: the first has told some entries, the next ones tell others. */
+function silentBucket({ first, next, newest }: Record<'first' | 'next', number[]> & { newest: number }) {
+  const asked: (number | undefined)[] = []
+  let looks = 0
+  async function* entries(revisions: readonly number[]) {
+    for (const revision of revisions)
+      yield { key: `key-${revision}`, value: new Uint8Array(), revision, operation: 'PUT', delta: 0 }
+    await new Promise(() => {})
+  }
+  const bucket = {
+    status: async () => {
+      looks += 1
+      return { values: 1, streamInfo: { config: { name: 'KV_test' }, state: { last_seq: newest } } }
+    },
+    watch: async ({ resumeFromRevision }: { resumeFromRevision?: number }) => {
+      asked.push(resumeFromRevision)
+      return Object.assign(entries(asked.length === 1 ? first : next), { stop: () => {} })
+    },
+  } as unknown as KV
+  return { asked, bucket, looks: () => looks }
+}
+
 it('begins again after the last entry when the client of NATS gives a watch up', async () => {
   const { bucket, asked } = endingBucket([[1, 4], [5]])
   const told: string[] = []
@@ -63,4 +85,20 @@ it('tells nothing twice when it is renewed', async () => {
   using watch = await watchBucket(bucket, listener)
   await watch.renew()
   await expect.poll(() => told).toEqual(['key-1', 'key-4', 'key-5'])
+})
+
+it('begins again when it hears nothing of what the bucket holds', async () => {
+  const { bucket, asked } = silentBucket({ first: [1], next: [4], newest: 4 })
+  const told: string[] = []
+  const listener = { put: (key: string) => void told.push(key), removed: () => {} }
+  using _watch = await watchBucket(bucket, listener, { silentMs: 20 })
+  await expect.poll(() => told, { timeout: 5_000 }).toEqual(['key-1', 'key-4'])
+  expect(asked.slice(0, 2)).toEqual([undefined, 2])
+})
+
+it('does not begin again while it has told all that the bucket holds', async () => {
+  const { bucket, asked, looks } = silentBucket({ first: [1, 4], next: [], newest: 4 })
+  using _watch = await watchBucket(bucket, { put: () => {}, removed: () => {} }, { silentMs: 20 })
+  await expect.poll(looks, { timeout: 5_000 }).toBeGreaterThan(4)
+  expect(asked).toEqual([undefined])
 })

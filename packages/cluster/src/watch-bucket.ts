@@ -23,6 +23,8 @@ export interface WatchedBucket extends Disposable {
 /** A bucket of a large cluster is told in less. */
 const LOAD_MS = 20_000
 const RENEW_PAUSE_MS = 1_000
+/** Longer than the client of NATS needs to notice a lost watch by itself, if its clock runs. */
+const SILENT_MS = 20_000
 
 /**
  * Tells everything that a bucket holds, then every change. Resolves when what it holds has been told. Throws
@@ -31,10 +33,10 @@ const RENEW_PAUSE_MS = 1_000
 export async function watchBucket(
   bucket: KV,
   listener: BucketListener,
-  { loadMs = LOAD_MS } = {},
+  { loadMs = LOAD_MS, silentMs = SILENT_MS } = {},
 ): Promise<WatchedBucket> {
   const { values, streamInfo } = await bucket.status()
-  const watch = new Watch(bucket, listener)
+  const watch = new Watch(bucket, listener, silentMs)
   const isLoaded = watch.tells(streamInfo.state.last_seq)
   await watch.renew()
   if (values === 0) return watch
@@ -57,14 +59,20 @@ class Watch implements WatchedBucket {
   #isClosed = false
   #toldRevision = 0
   #waiting: { revision: number; resolve: () => void } | undefined
+  readonly #looks: NodeJS.Timeout
+  #heardMs = performance.now()
+  /** The newest revision at the last look. */
+  #lookedAt = 0
 
-  constructor(bucket: KV, listener: BucketListener) {
+  constructor(bucket: KV, listener: BucketListener, silentMs: number) {
     this.#bucket = bucket
     this.#listener = listener
+    this.#looks = setInterval(() => void this.#look(silentMs).catch(() => {}), silentMs).unref()
   }
 
   [Symbol.dispose](): void {
     this.#isClosed = true
+    clearInterval(this.#looks)
     this.#entries?.stop()
   }
 
@@ -98,6 +106,7 @@ class Watch implements WatchedBucket {
       if (this.#isClosed || entries !== this.#entries) return
       if (entry.revision <= this.#toldRevision) continue
       tell(this.#listener, entry)
+      this.#heardMs = performance.now()
       this.#toldRevision = entry.revision
       // The count of those to come is a statistic of NATS. The newest one is the last in any case.
       if (entry.delta === 0 || entry.revision >= (this.#waiting?.revision ?? 0)) this.#waiting?.resolve()
@@ -108,6 +117,16 @@ class Watch implements WatchedBucket {
       await sleep(RENEW_PAUSE_MS, undefined, { ref: false })
       await this.renew().catch(() => {})
     }
+  }
+
+  /** Asks NATS after a silence: the watch begins again when what was there at one look is not told by the next. */
+  async #look(silentMs: number): Promise<void> {
+    if (performance.now() - this.#heardMs < silentMs) return
+    const { streamInfo } = await this.#bucket.status()
+    if (this.#isClosed) return
+    const isMissed = this.#lookedAt > this.#toldRevision
+    this.#lookedAt = streamInfo.state.last_seq
+    if (isMissed) await this.renew()
   }
 }
 

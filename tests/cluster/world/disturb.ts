@@ -1,11 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { withTimeout } from '@dormouse/async'
 import type { Dice } from '../../fuzz/dice.ts'
 import { sendSignal } from '../../send-signal.ts'
 import type { ServerProcess } from '../../server/server-process.ts'
 import { type FaultyCluster, LEASE_MS } from './faulty-cluster.ts'
+import { isWhole } from './nats-streams.ts'
 
 const HOUR_S = 3_600
 const START_TRIES = 20
+const START_TIMEOUT_MS = 150_000
+const FETCH_TIMEOUT_MS = 60_000
 
 type Disturbance = (cluster: FaultyCluster, dice: Dice, pause: () => Promise<void>) => Promise<void>
 
@@ -93,29 +97,34 @@ const DISTURBANCES: Readonly<Record<string, Disturbance>> = {
   'do nothing': (_cluster, _dice, pause) => pause(),
 }
 
-/**
- * Debian's nats-server may leave a stream without a leader for minutes afterwards (seed 294257), and the cluster with it.
- */
+/** It takes long: the server fetches all streams again. */
 const ONLY_IN_LONG_RUNS: typeof DISTURBANCES = {
   'fill the disk of a NATS server': async ({ nats }, dice, pause) => {
     const { disk, server } = dice.one(nats)
     await disk.fill()
     await pause()
-    await disk.makeRoom()
-    // It turns JetStream off when its disk is full, until it is started again.
+    // As the guide says: what is on a disk that was full may differ from what the other servers have (decision 263).
     await server.kill()
+    await disk.makeRoom()
+    await server.empty()
     await server.begin()
+    const endsAt = performance.now() + FETCH_TIMEOUT_MS
+    while (!(await isWhole(nats)) && performance.now() < endsAt) await sleep(500)
   },
 }
 
-/** A host does not start while NATS has no leader. Systemd would start it again, too. */
+class StuckStart extends Error {
+  override message = 'a host neither starts nor gives up'
+}
+
+/** A host does not start while NATS has no leader, and says so in time. Systemd would start it again, too. */
 async function beginUntilUp(server: ServerProcess): Promise<void> {
   for (let tries = 1; ; tries += 1) {
     try {
-      await server.begin()
+      await withTimeout(server.begin(), START_TIMEOUT_MS, () => new StuckStart())
       return
     } catch (error) {
-      if (tries >= START_TRIES) throw error
+      if (error instanceof StuckStart || tries >= START_TRIES) throw error
       await sleep(1_000)
     }
   }

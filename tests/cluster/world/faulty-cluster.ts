@@ -10,6 +10,7 @@ import { ServerProcess } from '../../server/server-process.ts'
 import { shareTemplate } from '../../snapshot/small-disk.ts'
 import { NatsServer } from '../nats-server.ts'
 import type { Beat } from './beats.ts'
+import { MONITOR_PORT } from './nats-streams.ts'
 import { buildClock, OwnClock } from './own-clock.ts'
 import { OwnDisk } from './own-disk.ts'
 import { type Member, SwitchedNetwork } from './switched-network.ts'
@@ -137,6 +138,7 @@ threading.Thread(target=beat, daemon=True).start()
         args: [
           ...['--server_name', member.name, '--cluster_name', 'faulty', '--cluster', route(member)],
           ...['--routes', members.map(route).join(',')],
+          ...['--http_port', String(MONITOR_PORT)],
         ],
         prepare: async (directory) => {
           disk = await this.#mount(directory)

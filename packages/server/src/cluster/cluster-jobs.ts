@@ -46,7 +46,6 @@ export class ClusterJobs implements JobLog, AsyncDisposable {
   #timer: NodeJS.Timeout | undefined
   #isLooking = false
   #listener: JobListener = () => {}
-  #reached: { seq: number; resolve: () => void } | undefined
 
   private constructor(options: ClusterJobsOptions, stream: JobStream) {
     this.#options = options
@@ -133,12 +132,8 @@ export class ClusterJobs implements JobLog, AsyncDisposable {
     const mine = known.filter((id) => !jobs.has(id))
     for (const id of isKnown ? mine : known.filter((one) => jobs.has(one))) rows.delete(id)
     if (!isKnown) this.#rows.place = { stream: this.#stream.id, seq: 0 }
-    const from = isKnown ? seq : 0
-    const reached = new Promise<void>((resolve) => {
-      this.#reached = { seq: newestSeq, resolve }
-    })
+    const from = { afterSeq: isKnown ? seq : 0, lastSeq: newestSeq }
     await this.#stream.follow(from, (message) => this.#take(message))
-    if (from < newestSeq) await reached
     if (!isKnown) for (const id of mine) await this.#import(id)
     await this.#renew()
   }
@@ -156,7 +151,6 @@ export class ClusterJobs implements JobLog, AsyncDisposable {
     while (!this.#ending.signal.aborted) {
       try {
         if (this.#rows.place.seq < message.seq) this.#apply(message)
-        if (message.seq >= (this.#reached?.seq ?? 0)) this.#reached?.resolve()
         return
       } catch (err) {
         if (!isOfDisk(err)) {

@@ -11,7 +11,7 @@ import {
   type Located,
   Names,
 } from '@dormouse/cluster'
-import type { SandboxId } from '@dormouse/contracts'
+import { DormouseError, type SandboxId } from '@dormouse/contracts'
 import type { Log } from '../log.ts'
 import type { Ownership } from '../sandbox/ownership.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
@@ -52,6 +52,8 @@ export interface ClusterOptions {
 }
 
 const CLAIMS_AT_ONCE = 64
+/** A write of this host under its lease before may come between. */
+const CLAIM_TRIES = 5
 /** How many of the sandboxes and snapshots that a host has fetched it tells the others. */
 const FETCHED_MAX = 100
 const REJOIN_PAUSE_MS = 300
@@ -310,8 +312,10 @@ export class Cluster implements AsyncDisposable {
       if (this.directory.find(id)?.entry.host !== this.hostId) this.owned.forget(id)
   }
 
-  async #claim(located: Located, hasRow: boolean): Promise<void> {
+  async #claim(located: Located, hasRow: boolean, tries = CLAIM_TRIES): Promise<void> {
     const { entry, id } = located
+    if (tries === 0)
+      throw new DormouseError('cluster_unavailable', 'NATS does not let this host claim its sandboxes.')
     // The server ended before the sandbox was created.
     if (!hasRow && entry.state === 'creating') {
       if (await this.directory.remove(located)) await this.#releaseName(located)
@@ -320,7 +324,7 @@ export class Cluster implements AsyncDisposable {
     const claimed = await this.directory.change(located, { ...entry, epoch: this.owned.epoch })
     if (claimed !== undefined) return this.owned.hold(claimed)
     const now = await this.directory.read(id)
-    if (now?.entry.host === this.hostId) await this.#claim(now, hasRow)
+    if (now?.entry.host === this.hostId) await this.#claim(now, hasRow, tries - 1)
   }
 
   async #releaseName({ id, entry: { name, owner } }: Located): Promise<void> {

@@ -60,7 +60,7 @@ export class DepotUpkeep implements Disposable {
   snapshotNeeds: (() => Iterable<SnapshotNeeds>) | undefined
 
   /** Directories whose marks of deletions go after a while. */
-  readonly marked: Pick<Directory<unknown>, 'forgetRemoved'>[] = []
+  readonly marked: Pick<Directory, 'forgetRemoved'>[] = []
 
   /** Removes objects without references from the depot, and old marks from the directory. */
   async collect(): Promise<Collected> {
