@@ -1,9 +1,11 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
-import { floatingPromises } from './floating-promises.ts'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { earlyReturns } from './early-returns.ts'
+import { unhandledStatements } from './floating-promises.ts'
 import { broken, brokenByTree, type SourceFile } from './rules.ts'
+import { openProject } from './typed-project.ts'
 
 // A rule that can never be broken proves nothing: each gets one file that breaks it.
 const offenders: Record<string, { path: string; text: string }> = {
@@ -127,15 +129,44 @@ test('a suite may be longer than 60 lines, the tests and functions in it may not
   )
 })
 
-test('a promise of another package that nothing handles is found; handled ones are not', async () => {
-  const directory = await mkdtemp(join(tmpdir(), 'dormouse-floating-'))
-  try {
-    const handled = 'await one()\nvoid one()\none().catch(() => {}).finally(two)\none().then(two, two)\n'
-    await writeFile(join(directory, 'tsconfig.json'), '{ "compilerOptions": { "noEmit": true } }')
-    await writeFile(join(directory, 'a.ts'), 'export const one = async () => 1\nexport const two = () => 2\n')
-    await writeFile(join(directory, 'b.ts'), `import { one, two } from './a'\ntwo()\n${handled}one()\n`)
-    expect(floatingPromises(join(directory, 'tsconfig.json'))).toEqual(['b.ts:7'])
-  } finally {
-    await rm(directory, { recursive: true })
+describe('promises', () => {
+  const declared =
+    'export const one = async () => 1\nexport const two = () => 2\nexport declare const held: Disposable\n'
+  const config = '{ "compilerOptions": { "noEmit": true, "lib": ["esnext"] } }'
+  let directory: string
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'dormouse-promises-'))
+    await writeFile(join(directory, 'tsconfig.json'), config)
+    await writeFile(join(directory, 'a.ts'), declared)
+  })
+  afterEach(() => rm(directory, { recursive: true }))
+
+  async function open(text: string) {
+    await writeFile(join(directory, 'b.ts'), `import { held, one, two } from './a'\n${text}`)
+    return openProject(join(directory, 'tsconfig.json'))
   }
+
+  test('one of another package that nothing handles is found; handled ones are not', async () => {
+    const handled = 'await one()\nvoid one()\none().catch(() => {}).finally(two)\none().then(two, two)\n'
+    using project = await open(`two()\n${handled}one()\n`)
+    expect(project.promises(unhandledStatements)).toEqual(['b.ts:7'])
+  })
+
+  test.each([
+    ['in the scope of a `using`', 'using a = held\nreturn one()', 1],
+    ['in a block below it', 'using a = held\nif (two()) {\nreturn one()\n}', 1],
+    ['in one branch of a value', 'using a = held\nreturn two() ? await one() : one()', 1],
+    ['in `try`', 'try {\nreturn one()\n} catch {}', 1],
+    ['in `catch` before a `finally`', 'try {} catch {\nreturn one()\n} finally {}', 1],
+    ['in `catch` without a `finally`', 'try {} catch {\nreturn one()\n}', 0],
+    ['before a `using`', 'if (two()) return one()\nusing a = held', 0],
+    ['in a function inside of the scope', 'using a = held\nawait run(async () => {\nreturn one()\n})', 0],
+    ['awaited', 'using a = held\nreturn await one()', 0],
+    ['of another type', 'using a = held\nreturn two()', 0],
+  ])('a return %s: %#', async (_where, body, count) => {
+    using project = await open(
+      `declare const run: (work: () => Promise<number>) => Promise<number>\nasync function f() {\n${body}\n}\nvoid f()\nvoid held\nvoid run\n`,
+    )
+    expect(project.promises(earlyReturns)).toHaveLength(count)
+  })
 })

@@ -3,9 +3,11 @@ import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { floatingPromises } from './floating-promises.ts'
+import { earlyReturns } from './early-returns.ts'
+import { unhandledStatements } from './floating-promises.ts'
 import { NOT_YET } from './not-yet.ts'
 import { broken, brokenByTree, LAYERS, type SourceFile } from './rules.ts'
+import { openProject } from './typed-project.ts'
 
 /** Their names say what is in the folder. */
 const FEW_FILES = 6
@@ -34,8 +36,10 @@ describe('tidy', () => {
     expect(without(NOT_YET[rule], check(files))).toEqual([])
   })
 
-  test('no promise floats, also one that another package returns', () => {
-    expect(floatingPromises(join(root, 'tests/tidy/tsconfig.json'))).toEqual([])
+  test('no promise floats, and none leaves a function before what guards it has ended', () => {
+    using project = openProject(join(root, 'tests/tidy/tsconfig.json'))
+    expect(project.promises(unhandledStatements)).toEqual([])
+    expect(project.promises(earlyReturns)).toEqual([])
   })
 
   test('every package and boundary folder says what lives in it', () => {
