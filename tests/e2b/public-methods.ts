@@ -32,12 +32,17 @@ export function publicMethods(): Set<string> {
 
 type Methods = Record<string, unknown>
 
-/** Notes every call of a method of the client. */
+/** Files that share a worker share the client, which keeps methods that were read once. So each is wrapped once. */
+const wrappers = new WeakSet<object>()
+let active: CallRecorder | undefined
+
+/** Notes every call of a method of the client, until another recorder watches it. */
 export class CallRecorder {
   readonly called = new Set<string>()
 
   /** The classes that the client exports. */
   watch({ Sandbox, Volume, Secret, Template, TemplateBase }: Client): void {
+    active = this
     this.#wrap('Sandbox', Sandbox)
     this.#wrap('Volume', Volume)
     this.#wrap('Secret', Secret)
@@ -64,15 +69,17 @@ export class CallRecorder {
   }
 
   #wrapAll(name: string, owner: Methods): void {
-    const { called } = this
     for (const method of Object.getOwnPropertyNames(owner)) {
       const described = Object.getOwnPropertyDescriptor(owner, method)
       const original = described?.value
       if (method === 'constructor' || typeof original !== 'function' || described?.writable !== true) continue
-      owner[method] = function (this: unknown, ...args: unknown[]) {
-        called.add(`${name}.${method}`)
+      if (wrappers.has(original)) continue
+      const wrapper = function (this: unknown, ...args: unknown[]) {
+        active?.called.add(`${name}.${method}`)
         return original.apply(this, args)
       }
+      wrappers.add(wrapper)
+      owner[method] = wrapper
     }
   }
 }
