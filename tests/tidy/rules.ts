@@ -49,6 +49,7 @@ export const LAYERS: Record<string, readonly string[]> = {
   'packages/engine-linux/src': [
     'native-programs.ts',
     'host',
+    'arrival',
     'process',
     'network',
     'cgroup',

@@ -1,4 +1,8 @@
-/** Parts of this engine that other engines of this host use: limits, templates, the guest's tools and gates. */
+/** Parts of this engine that other engines of this host use: limits, templates, the guest's tools, gates and arrivals. */
+export { Arrivals, type BeginArrival, type MemoryByName } from './arrival/arrivals.ts'
+export type { ArrivingFile } from './arrival/arriving-file.ts'
+export { arrivingDir, isArriving } from './arrival/arriving-files.ts'
+export type { MemoryMount, MemoryPlace } from './arrival/memory-mount.ts'
 export { createSchema } from './burrow/create-schema.ts'
 export { BurrowCgroup } from './cgroup/burrow-cgroup.ts'
 export { highestLimit } from './cgroup/controllers.ts'

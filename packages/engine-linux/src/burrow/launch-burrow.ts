@@ -3,6 +3,7 @@ import { basename, join, relative } from 'node:path'
 import { allOf } from '@dormouse/async'
 import type { BurrowLimits, LayerId, SandboxId, SnapshotId } from '@dormouse/contracts'
 import type { Gate, ProgramSettings } from '@dormouse/engine'
+import type { MemoryMount, MemoryPlace } from '../arrival/memory-mount.ts'
 import type { BurrowCgroup } from '../cgroup/burrow-cgroup.ts'
 import type { BurrowPaths } from '../host/layout.ts'
 import type { BurrowEnds } from '../network/burrow-ends.ts'
@@ -12,7 +13,7 @@ import { describeMounts, explainMountFailure } from '../volume/volume-mounts.ts'
 import type { BurrowHost } from './burrow-host.ts'
 import { type BurrowRecord, newRecord, writeRecord } from './burrow-record.ts'
 import type { InitConfig } from './launch-init.ts'
-import type { MemoryMount } from './memory-mount.ts'
+import { memoryPlace } from './memory-place.ts'
 import { ShownLimits } from './shown-limits.ts'
 import { SPARE_LIMITS, type Spare } from './spare.ts'
 
@@ -31,7 +32,7 @@ export interface LaunchBurrow {
   /** Host paths of the memory files that its processes will map. */
   readonly memoryFiles?: readonly string[]
   /** Shows them to the burrow while pages are missing. Without it the burrow sees the files themselves. */
-  readonly mountMemory?: ((paths: BurrowPaths) => Promise<MemoryMount>) | undefined
+  readonly mountMemory?: ((place: MemoryPlace) => Promise<MemoryMount>) | undefined
   /** What the monotonic and the boot-time clock read at the start; 0 by default. */
   readonly clocks?: { readonly monotonicNs: bigint; readonly boottimeNs: bigint }
   /** The command that becomes pid 2. Without it the burrow has no process but PID 1. */
@@ -73,7 +74,7 @@ export async function launchBurrow(
   const record = describeLaunch(paths, launch)
   // A burrow gets links to its own memory files, not a shared directory. The last link frees the file.
   const linked = allOf(memoryFiles.map((file) => link(file, join(paths.memory, basename(file)))))
-  const mount = mountMemory && (await linked.then(() => mountMemory(paths)))
+  const mount = mountMemory && (await linked.then(() => mountMemory(memoryPlace(paths))))
   const launching = init.launch(initConfig(host, launch, { paths, memory: mount?.directory }), signal)
   // While dormouse-init works: it only mounts these files, and it takes longer than writing them.
   new ShownLimits(paths.limits, SPARE_LIMITS, { isFresh: true }).setLimits(launch.limits)

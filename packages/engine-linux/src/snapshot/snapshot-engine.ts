@@ -1,6 +1,9 @@
 import { hasErrorCode, isSnapshotId, type SnapshotId } from '@dormouse/contracts'
+import { Arrivals } from '../arrival/arrivals.ts'
 import type { BurrowHost } from '../burrow/burrow-host.ts'
+import { findRecord } from '../burrow/burrow-record.ts'
 import type { LinuxBurrow } from '../burrow/linux-burrow.ts'
+import { memoryPlace } from '../burrow/memory-place.ts'
 import type { Criu } from '../criu/find-criu.ts'
 import { FileCache } from '../host/file-cache.ts'
 import type { SnapshotPaths } from '../host/layout.ts'
@@ -13,7 +16,7 @@ import { removeOldPulls } from '../storage/pulls-directory.ts'
 import { SnapshotStore } from '../storage/snapshot-store.ts'
 import { UnsyncedSnapshots } from '../storage/unsynced-snapshots.ts'
 import { VerifiedSnapshots } from '../storage/verify-snapshot.ts'
-import { Arrivals } from './arrivals.ts'
+import { UID_BASE } from '../template/shifted-root.ts'
 import { type DumpHost, removeDumpCgroups } from './dump-process.ts'
 import { Dumper } from './dumper.ts'
 import { findLayersOfBurrows } from './layers-of-burrows.ts'
@@ -62,7 +65,14 @@ export class SnapshotEngine implements AsyncDisposable {
     const { layout, hierarchies, failures } = host
     const verified = new VerifiedSnapshots()
     const unsynced = new UnsyncedSnapshots(layout, failures)
-    const arrivals = new Arrivals(layout, failures)
+    const arrivals = new Arrivals({
+      ...{ failures, snapshotsDir: layout.snapshotsDir, rights: { owner: UID_BASE, mode: 0o400 } },
+      burrowsDir: layout.burrowsDir,
+      findBurrow: async (id) => {
+        const paths = layout.burrow(id)
+        return { parent: (await findRecord(paths.record))?.parent, place: memoryPlace(paths) }
+      },
+    })
     const imageThreads = new ImageThreads()
     const unfolder = new ReadyPageWorker()
     this.host = { ...host, verified, unsynced, arrivals, imageThreads, unfolder }

@@ -1,9 +1,9 @@
+import type { Arrivals } from '../arrival/arrivals.ts'
 import type { BurrowHost } from '../burrow/burrow-host.ts'
 import type { ReadyPageWorker } from '../image/ready-page-worker.ts'
 import type { ImageThreads } from '../image-thread/image-threads.ts'
 import type { UnsyncedSnapshots } from '../storage/unsynced-snapshots.ts'
 import type { VerifiedSnapshots } from '../storage/verify-snapshot.ts'
-import type { Arrivals } from './arrivals.ts'
 
 /** What every snapshot of an engine is taken and restored with. */
 export interface SnapshotHost extends BurrowHost {

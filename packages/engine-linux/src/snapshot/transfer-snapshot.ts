@@ -11,19 +11,20 @@ import type {
   SnapshotTransfer,
   SparseFile,
 } from '@dormouse/engine'
+import type { BeginArrival } from '../arrival/arrivals.ts'
+import { isArriving } from '../arrival/arriving-files.ts'
 import type { Layout, SnapshotPaths } from '../host/layout.ts'
 import { removeTree } from '../host/publish-directory.ts'
 import { syncDirectory } from '../host/sync-files.ts'
 import { PageWorker } from '../image/page-worker.ts'
-import { isArriving } from '../storage/arriving-files.ts'
 import { generationPaths } from '../storage/generation.ts'
 import { encodeManifest, type FullManifest, type Manifest, readManifest } from '../storage/manifest.ts'
 import { publishSnapshot, UNFINISHED } from '../storage/publish-snapshot.ts'
 import { whileReading } from '../storage/snapshot-readers.ts'
 import { damaged, unusable } from '../storage/verify-snapshot.ts'
 import { getTemplateBuild } from '../template/template-store.ts'
-import type { BeginArrival } from './arrivals.ts'
 import { fetchedBases } from './fetched-bases.ts'
+import { finishMemory } from './finish-memory.ts'
 import { linkTemplateMemory } from './link-template-memory.ts'
 import { asItTravels } from './plain-pages.ts'
 import { abilitiesOf, localTemplateOf, needsOf, problemOf, problemOfTemplate } from './portable-needs.ts'
@@ -141,7 +142,8 @@ async function importSnapshot(engine: SnapshotEngine, snapshot: ImportSnapshot):
       try {
         await publishArrived(engine, work, manifest)
         const begin = beginOf(final.dir, absent, parts)
-        if (begin !== undefined) arrivals.start(begin, files, await readAheadList(begin.paths, imageThreads))
+        const paths = generationPaths(final.dir, manifest.generation)
+        if (begin !== undefined) arrivals.start(begin, files, await readAheadList(paths, imageThreads))
       } catch (error) {
         for (const file of files) await file.close()
         throw error
@@ -196,9 +198,10 @@ function beginOf(
     const part = parts.find(({ key }) => key === memoryKey(file))
     if (part?.kind === 'file') memory.set(file.name, part.file)
   }
-  return memory.size === 0
-    ? undefined
-    : { paths: generationPaths(dir, manifest.generation), manifest, memory }
+  if (memory.size === 0) return undefined
+  const { memory: memoryDir } = generationPaths(dir, manifest.generation)
+  const arriving = files.filter(({ name }) => memory.has(name))
+  return { id: manifest.id, dir, memoryDir, memory, finish: () => finishMemory(memoryDir, arriving) }
 }
 
 async function resumeArrival(
@@ -206,13 +209,12 @@ async function resumeArrival(
   id: SnapshotId,
   parts: readonly ArrivingPart[],
 ): Promise<void> {
-  const { manifest } = await store.get(id)
-  const { dir } = host.layout.snapshot(id)
+  const { paths, manifest } = await store.get(id)
+  const { dir } = paths
   // The others came with the template.
   const files = manifest.kind === 'files' ? [] : manifest.memory.filter(({ name }) => isArriving(dir, name))
   const begin = beginOf(dir, { manifest, files }, parts)
-  if (begin !== undefined)
-    await host.arrivals.resume(begin, await readAheadList(begin.paths, host.imageThreads))
+  if (begin !== undefined) await host.arrivals.resume(begin, await readAheadList(paths, host.imageThreads))
 }
 
 /** Memory that follows later is synced when it is complete. */

@@ -1,7 +1,8 @@
 /*
- * Saves the memory of a guest: dormouse-vm-pages save PID ADDRESS BYTES PARENT_MAP|- PAGES MAP NAME
+ * Saves the memory of a guest: dormouse-vm-pages save PID ADDRESS BYTES PARENT_MAP|- PAGES MAP NAME TOUCHED
  * Writes pages that changed since the parent map into the sparse file PAGES, and into MAP which file has what; NAME is
- * the path of PAGES there. Prints the bytes written and a checksum.
+ * the path of PAGES there. Writes into TOUCHED which parts of files the guest has used: lines `m FILE`, each followed by
+ * lines `OFFSET LENGTH`. Prints the bytes written and a checksum.
  * dormouse-vm-pages check PAGES MAP NAME: prints the same from the files.
  * dormouse-vm-pages clock: prints the frequency of the time stamp counter in kHz.
  */
@@ -59,6 +60,8 @@ struct saving {
     /* The file of every granule in the new map. */
     uint32_t *files;
     uint32_t own;
+    /* Whether a granule has pages that QEMU has mapped or written. */
+    bool *touched;
 };
 
 static void read_fully(int fd, void *into, size_t count, uint64_t offset, const char *what)
@@ -103,6 +106,14 @@ static void save_granule(struct saving *saving, uint64_t offset)
     saving->files[offset / GRANULE] = saving->own;
 }
 
+static bool is_touched(const uint64_t *entries, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (entries[i] & (PRESENT | SWAPPED))
+            return true;
+    return false;
+}
+
 static bool has_changed(const uint64_t *entries, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -121,6 +132,7 @@ static void save_changed(struct saving *saving, bool all)
         read_fully(saving->pagemap, entries, count * 8, (saving->address + offset) / PAGE * 8, "pagemap");
         for (size_t page = 0; page < count; page += pages_per_granule) {
             uint64_t at = offset + page * PAGE;
+            saving->touched[at / GRANULE] = is_touched(entries + page, pages_per_granule);
             bool is_parents = saving->files[at / GRANULE] != 0;
             if (has_changed(entries + page, pages_per_granule) || (all && is_parents))
                 save_granule(saving, at);
@@ -156,6 +168,31 @@ static void write_map(const struct saving *saving, const char *path, const char 
         fail(path);
 }
 
+/* Only a hint: a later wake on another host fetches these parts first. */
+static void write_touched(const struct saving *saving, const char *path, const char *name)
+{
+    FILE *list = fopen(path, "wxe");
+    if (!list)
+        fail(path);
+    uint64_t granules = saving->bytes / GRANULE;
+    uint32_t last = 0;
+    for (uint64_t start = 0, end; start < granules; start = end) {
+        uint32_t file = saving->files[start];
+        for (end = start + 1; end < granules && saving->files[end] == file && saving->touched[end] == saving->touched[start];)
+            end++;
+        if (file == 0 || !saving->touched[start])
+            continue;
+        const char *at = saving->parent && file != saving->own ? saving->parent->files[file - 1] : name;
+        const char *slash = strrchr(at, '/');
+        if (file != last)
+            fprintf(list, "m %s\n", slash ? slash + 1 : at);
+        last = file;
+        fprintf(list, "%" PRIu64 " %" PRIu64 "\n", start * GRANULE, (end - start) * GRANULE);
+    }
+    if (fclose(list) == EOF)
+        fail(path);
+}
+
 static int save(char **argv)
 {
     char path[64];
@@ -174,7 +211,8 @@ static int save(char **argv)
     }
     saving.own = saving.parent ? (uint32_t)parent.file_count + 1 : 1;
     saving.files = calloc(saving.bytes / GRANULE + 1, sizeof(*saving.files));
-    if (!saving.files || saving.bytes % GRANULE != 0)
+    saving.touched = calloc(saving.bytes / GRANULE + 1, sizeof(*saving.touched));
+    if (!saving.files || !saving.touched || saving.bytes % GRANULE != 0)
         fail("size");
     take_parent(&saving);
     save_changed(&saving, false);
@@ -189,6 +227,7 @@ static int save(char **argv)
     if (fsync(saving.pages) == -1)
         fail("pages");
     write_map(&saving, argv[7], argv[8]);
+    write_touched(&saving, argv[9], argv[8]);
     printf("%" PRIu64 " %016" PRIx64 "\n", saving.written, sum);
     return 0;
 }
@@ -236,7 +275,7 @@ static int measure_clock(void)
 
 int main(int argc, char **argv)
 {
-    if (argc == 9 && strcmp(argv[1], "save") == 0)
+    if (argc == 10 && strcmp(argv[1], "save") == 0)
         return save(argv);
     if (argc == 5 && strcmp(argv[1], "check") == 0)
         return check(argv);

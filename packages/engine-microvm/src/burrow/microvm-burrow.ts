@@ -380,7 +380,10 @@ export class MicrovmBurrow implements Burrow {
     if (isOver() || (await isAlive(this.first))) return
     const end: BurrowEnd = agentEnd ? { reason: 'agent_ended', ...agentEnd } : { reason: 'killed' }
     const why = agentEnd ? 'The agent of the sandbox ended.' : 'The virtual machine of the sandbox ended.'
-    this.guest.close(new DormouseError('burrow_ended', why, { details: { ...end } }))
+    const loss = this.#host.arrivals.lossOf(this.record.parent)
+    const ended = new DormouseError('burrow_ended', why, { details: { ...end }, cause: loss })
+    // The kernel ends a QEMU that touches a page which cannot be fetched any more.
+    this.guest.close(loss instanceof DormouseError ? loss : ended)
     this.#disconnect()
     this.#end(end)
   }

@@ -96,6 +96,8 @@ export interface SavedPaths {
   readonly manifest: string
   readonly state: string
   readonly map: string
+  /** Parts of memory files that the guest used last: a wake on another host fetches them first. A hint. */
+  readonly touched: string
   readonly disks: string
   readonly memory: string
   /** What the guest has open on volumes: a file for each. */
@@ -108,6 +110,7 @@ export function savedPaths(dir: string): SavedPaths {
     manifest: join(dir, 'manifest.json'),
     state: join(dir, 'state'),
     map: join(dir, 'memory.map'),
+    touched: join(dir, 'touched'),
     disks: join(dir, 'disks'),
     memory: join(dir, 'memory'),
     volumes: join(dir, 'volumes'),

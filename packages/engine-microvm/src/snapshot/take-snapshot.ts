@@ -168,7 +168,7 @@ async function savePages(burrow: MicrovmBurrow, { work, sums }: Work, signal?: A
   const address = await memoryAddress(burrow)
   const argv = [
     ...[pagesProgram, 'save', String(burrow.first.pid), address, String(memoryBytes), parent],
-    ...[join(work.memory, name), work.map, memoryInJail(name)],
+    ...[join(work.memory, name), work.map, memoryInJail(name), work.touched],
   ] as [string, ...string[]]
   const { exitCode, stdout, tail } = await runCommand({ argv, signal })
   if (exitCode === 28) throw new DormouseError('no_space', 'The disk is full: the snapshot was not taken.')

@@ -1,15 +1,18 @@
 import { once } from 'node:events'
 import { mkdir } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
-import { join } from 'node:path'
 import { DormouseError } from '@dormouse/contracts'
-import type { BurrowPaths } from '../host/layout.ts'
 import { startProgram } from '../host/start-program.ts'
 import { arriveProgram } from '../native-programs.ts'
 
-/** Where a server finds the program that shows a burrow its memory files. */
-export function memorySocket(paths: BurrowPaths): string {
-  return join(paths.run, 'arrive.sock')
+/** What one burrow needs to see memory files that arrive. */
+export interface MemoryPlace {
+  /** Where the files are, or links to them. */
+  readonly files: string
+  /** Where they are shown. It does not exist yet. */
+  readonly directory: string
+  /** Where a server finds the program that shows them. */
+  readonly socket: string
 }
 
 /** Memory files that a burrow sees although pages are missing: a fault on one waits until it is there. */
@@ -22,13 +25,14 @@ export interface MemoryMount {
   hide(): void
 }
 
-/** Makes a mount of the files in `paths.memory`. `mapsDir` says which pages of them are there. */
-export async function mountMemory(paths: BurrowPaths, mapsDir: string): Promise<MemoryMount> {
-  const directory = join(paths.run, 'memory')
-  const socket = memorySocket(paths)
+/** Makes a mount of the files of a burrow. `mapsDir` says which pages of them are there. */
+export async function mountMemory(
+  { files, directory, socket }: MemoryPlace,
+  mapsDir: string,
+): Promise<MemoryMount> {
   await mkdir(directory, { mode: 0o700 })
   const program = startProgram({
-    argv: [arriveProgram, directory, socket, paths.memory, mapsDir],
+    argv: [arriveProgram, directory, socket, files, mapsDir],
     // It outlives this server, like the burrow.
     isDetached: true,
     stdio: ['ignore', 'pipe', 'ignore'],

@@ -45,11 +45,12 @@ export class ArrivingFile {
   }
 
   /** Makes an empty file, and a map on which every page of an extent is missing. */
-  static async create(options: OpenArrivingFile): Promise<ArrivingFile> {
-    const { path, mapPath, memory, owner } = options
-    const opened = [() => open(path, 'wx+', 0o400), () => open(mapPath, 'wx+', 0o600)] as const
+  static async create(options: OpenArrivingFile, { owner, mode }: FileRights): Promise<ArrivingFile> {
+    const { path, mapPath, memory } = options
+    const opened = [() => open(path, 'wx+', mode), () => open(mapPath, 'wx+', 0o600)] as const
     return await withBoth(opened, async (file, map) => {
       await file.truncate(memory.sizeBytes)
+      await file.chmod(mode)
       await file.chown(owner, owner)
       await map.truncate(Math.ceil(memory.sizeBytes / PAGE_BYTES))
       markExtents(map.fd, memory)
@@ -144,8 +145,12 @@ export interface OpenArrivingFile {
   readonly path: string
   readonly mapPath: string
   readonly memory: SparseFile
-  /** The user and group that owns memory files. */
+}
+
+/** The user and group that owns a file, and who may read it. */
+export interface FileRights {
   readonly owner: number
+  readonly mode: number
 }
 
 /** Opens a file and its map for `work`, which keeps them. On failure neither stays open. */

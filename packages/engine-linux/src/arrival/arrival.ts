@@ -64,6 +64,11 @@ export class Arrival {
     this.done.catch(() => {})
   }
 
+  /** Why some of it will never be here, if that is so. */
+  get loss(): unknown {
+    return this.#lost
+  }
+
   static start(options: ArrivalOptions): Arrival {
     const arrival = new Arrival(options)
     for (const file of options.files) {

@@ -3,21 +3,21 @@ import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promise
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { DormouseError, isBurrowId, isSnapshotId, type SnapshotId } from '@dormouse/contracts'
+import {
+  type BurrowId,
+  DormouseError,
+  hasErrorCode,
+  isBurrowId,
+  isSnapshotId,
+  type SnapshotId,
+} from '@dormouse/contracts'
 import type { ArrivingSnapshot, SparseFile } from '@dormouse/engine'
-import { findRecord } from '../burrow/burrow-record.ts'
-import { connectTo, type MemoryMount, memorySocket, mountMemory } from '../burrow/memory-mount.ts'
 import type { FailureLog } from '../host/failure-log.ts'
-import type { BurrowPaths, Layout, SnapshotPaths } from '../host/layout.ts'
-import { runCommandOrFail } from '../host/run-command.ts'
 import { syncDirectory } from '../host/sync-files.ts'
-import { PageWorker } from '../image/page-worker.ts'
-import { arrivedDir, arrivingDir } from '../storage/arriving-files.ts'
-import type { FullManifest } from '../storage/manifest.ts'
-import { damaged } from '../storage/verify-snapshot.ts'
-import { UID_BASE } from '../template/shifted-root.ts'
 import { Arrival } from './arrival.ts'
-import { ArrivingFile } from './arriving-file.ts'
+import { ArrivingFile, type FileRights } from './arriving-file.ts'
+import { arrivedDir, arrivingDir } from './arriving-files.ts'
+import { connectTo, type MemoryMount, type MemoryPlace, mountMemory } from './memory-mount.ts'
 
 const ORIGIN = 'origin.json'
 const BOOT_ID = '/proc/sys/kernel/random/boot_id'
@@ -26,10 +26,26 @@ const PAGE_BYTES = 4096
 /** The memory of a snapshot that is on its way: by the name of the memory file. */
 export type MemoryByName = ReadonlyMap<string, SparseFile>
 
+export interface ArrivalsOptions {
+  readonly failures: FailureLog
+  readonly snapshotsDir: string
+  /** Of memory files. */
+  readonly rights: FileRights
+  readonly burrowsDir: string
+  /** The snapshot that a burrow was made from, and where it sees memory files that arrive. */
+  readonly findBurrow: (
+    id: BurrowId,
+  ) => Promise<{ readonly parent: SnapshotId | undefined; readonly place: MemoryPlace }>
+}
+
 export interface BeginArrival {
-  readonly paths: SnapshotPaths
-  readonly manifest: FullManifest
+  readonly id: SnapshotId
+  /** Of the snapshot, and of its memory files. */
+  readonly dir: string
+  readonly memoryDir: string
   readonly memory: MemoryByName
+  /** Called when all bytes are here. Post: the files are what they must be, and on disk. */
+  readonly finish: () => Promise<void>
 }
 
 /**
@@ -37,15 +53,15 @@ export interface BeginArrival {
  * missing. Everything that reads memory files as a whole waits for `require`.
  */
 export class Arrivals implements AsyncDisposable {
-  readonly #layout: Layout
-  readonly #failures: FailureLog
-  readonly #running = new Map<SnapshotId, Arrival>()
+  readonly #options: ArrivalsOptions
+  readonly #running = new Map<SnapshotId, { readonly arrival: Arrival; readonly memory: MemoryByName }>()
+  /** Why the rest of a snapshot cannot be fetched. */
+  readonly #lost = new Map<SnapshotId, unknown>()
   readonly #channels = new Map<SnapshotId, Set<Socket>>()
   #arrivedBytes = 0
 
-  constructor(layout: Layout, failures: FailureLog) {
-    this.#layout = layout
-    this.#failures = failures
+  constructor(options: ArrivalsOptions) {
+    this.#options = options
   }
 
   get arrivedBytes(): number {
@@ -60,20 +76,24 @@ export class Arrivals implements AsyncDisposable {
    * Makes empty memory files in a snapshot that is not published yet. `start` fetches their content, and closes them; if
    * it is not called, the caller does.
    */
-  async prepare({ paths, memory }: BeginArrival, origin: string): Promise<readonly ArrivingFile[]> {
-    const maps = arrivingDir(paths.dir)
+  async prepare(
+    begin: Pick<BeginArrival, 'dir' | 'memoryDir' | 'memory'>,
+    origin: string,
+  ): Promise<readonly ArrivingFile[]> {
+    const maps = arrivingDir(begin.dir)
     await mkdir(maps, { mode: 0o700 })
     // The caller syncs it with the rest of the snapshot.
     await writeFile(join(maps, ORIGIN), JSON.stringify({ origin, bootId: await readBootId() }), {
       mode: 0o600,
     })
-    const places = [...memory].map(([name, content]) => placeOf(paths, name, content))
-    return await openAll(places, (place) => ArrivingFile.create(place))
+    const { rights } = this.#options
+    return await openAll(placesOf(begin), (place) => ArrivingFile.create(place, rights))
   }
 
   /** Pre: the snapshot is published. */
   start(begin: BeginArrival, files: readonly ArrivingFile[], ahead: string): void {
-    const { id } = begin.manifest
+    const { id, memory } = begin
+    const { failures } = this.#options
     const fields = { snapshotId: id }
     const arrival = Arrival.start({
       files,
@@ -83,25 +103,41 @@ export class Arrivals implements AsyncDisposable {
         for (const channel of this.#channels.get(id) ?? []) channel.write('g')
       },
       onFailure: (error) =>
-        this.#failures.report('arrival', error, fields, 'memory of a snapshot has not arrived yet'),
+        failures.report('arrival', error, fields, 'memory of a snapshot has not arrived yet'),
       finish: () => this.#finish(begin),
     })
-    this.#running.set(id, arrival)
+    this.#running.set(id, { arrival, memory })
+    this.#lost.delete(id)
     const close = async () => {
       for (const file of files) await file.close()
       this.#running.delete(id)
       for (const channel of this.#channels.get(id) ?? []) channel.end()
       this.#channels.delete(id)
     }
-    void arrival.done.then(close, close)
+    void arrival.done.then(close, async (error: unknown) => {
+      if (hasErrorCode(error, 'snapshot_unusable')) this.#lost.set(id, error)
+      await close()
+    })
+  }
+
+  /** Why a snapshot will never arrive, if that is known. */
+  lossOf(id: SnapshotId | undefined): unknown {
+    return id === undefined ? undefined : (this.#running.get(id)?.arrival.loss ?? this.#lost.get(id))
+  }
+
+  /** A snapshot with which a memory file of this name is on its way. */
+  findArriving(name: string): SnapshotId | undefined {
+    return [...this.#running].find(([, { memory }]) => memory.has(name))?.[0]
   }
 
   /** Shows the memory files of a burrow while they arrive. Undefined when all of the snapshot is here. */
-  mountFor(id: SnapshotId): ((paths: BurrowPaths) => Promise<MemoryMount>) | undefined {
+  mountFor(id: SnapshotId): ((place: MemoryPlace) => Promise<MemoryMount>) | undefined {
     if (!this.isArriving(id)) return undefined
+    const loss = this.lossOf(id)
+    if (loss !== undefined) throw loss
     if (!this.#running.has(id)) throw notResumed(id)
-    return async (paths) => {
-      const mount = await mountMemory(paths, this.#dirOf(id))
+    return async (place) => {
+      const mount = await mountMemory(place, this.#dirOf(id))
       this.#listen(id, mount.channel)
       return mount
     }
@@ -110,43 +146,46 @@ export class Arrivals implements AsyncDisposable {
   /** Post: all of the snapshot is on disk. */
   async require(id: SnapshotId | undefined): Promise<void> {
     if (id === undefined || !this.isArriving(id)) return
-    const arrival = this.#running.get(id)
-    if (arrival === undefined) throw notResumed(id)
-    arrival.hurry()
-    await arrival.done
+    const running = this.#running.get(id)
+    if (running === undefined) throw this.#lost.get(id) ?? notResumed(id)
+    running.arrival.hurry()
+    await running.arrival.done
   }
 
   /** For a snapshot that is deleted. */
   async stop(id: SnapshotId): Promise<void> {
-    await this.#running.get(id)?.stop()
+    await this.#running.get(id)?.arrival.stop()
+    this.#lost.delete(id)
   }
 
   /** Snapshots that an earlier server did not get to. */
   async interrupted(): Promise<ArrivingSnapshot[]> {
-    const ids = (await readdir(this.#layout.snapshotsDir)).filter(isSnapshotId)
+    const ids = (await readdir(this.#options.snapshotsDir)).filter(isSnapshotId)
     const found = ids.filter((id) => this.isArriving(id) && !this.#running.has(id))
     return Promise.all(found.map(async (id) => ({ id, origin: (await this.#originOf(id)).origin })))
   }
 
   /** Continues where an earlier server ended, also for burrows that have run meanwhile. */
   async resume(begin: BeginArrival, ahead: string): Promise<void> {
-    const { paths, manifest, memory } = begin
-    if (this.#running.has(manifest.id) || !this.isArriving(manifest.id)) return
-    const isTrusted = (await this.#originOf(manifest.id)).bootId === (await readBootId())
-    const places = [...memory].map(([name, content]) => placeOf(paths, name, content))
-    const files = await openAll(places, (place) => ArrivingFile.open(place, { isTrusted }))
+    const { id } = begin
+    if (this.#running.has(id) || !this.isArriving(id)) return
+    const isTrusted = (await this.#originOf(id)).bootId === (await readBootId())
+    const files = await openAll(placesOf(begin), (place) => ArrivingFile.open(place, { isTrusted }))
     this.start(begin, files, ahead)
-    for (const burrow of (await readdir(this.#layout.burrowsDir)).filter(isBurrowId)) {
-      const burrowPaths = this.#layout.burrow(burrow)
-      const record = await findRecord(burrowPaths.record).catch(() => undefined)
-      if (record?.parent !== manifest.id || !existsSync(memorySocket(burrowPaths))) continue
-      const channel = await connectTo(memorySocket(burrowPaths)).catch(() => undefined)
-      if (channel !== undefined) this.#listen(manifest.id, channel)
+    const { burrowsDir, findBurrow } = this.#options
+    for (const burrow of (await readdir(burrowsDir)).filter(isBurrowId)) {
+      const { parent, place } = await findBurrow(burrow).catch(() => ({
+        parent: undefined,
+        place: undefined,
+      }))
+      if (parent !== id || place === undefined || !existsSync(place.socket)) continue
+      const channel = await connectTo(place.socket).catch(() => undefined)
+      if (channel !== undefined) this.#listen(id, channel)
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...this.#running.values()].map((arrival) => arrival.stop()))
+    await Promise.all([...this.#running.values()].map(({ arrival }) => arrival.stop()))
   }
 
   #listen(id: SnapshotId, channel: Socket): void {
@@ -160,29 +199,18 @@ export class Arrivals implements AsyncDisposable {
       const [, name, first, count] = /^(\S+) (\d+) (\d+)$/.exec(line) ?? []
       if (name === undefined) return
       const range = { offset: Number(first) * PAGE_BYTES, lengthBytes: Number(count) * PAGE_BYTES }
-      this.#running.get(id)?.want(name, range)
+      this.#running.get(id)?.arrival.want(name, range)
     })
     // Pages may have come before the channel did.
     channel.write('g')
   }
 
-  /** The memory files are what the manifest says, and on disk. Only then they are complete. */
-  async #finish({ paths, manifest, memory }: BeginArrival): Promise<void> {
-    const arrived = manifest.memory.filter(({ name }) => memory.has(name))
-    for (const { name, mtimeNs } of arrived) {
-      const time = `@${mtimeNs / 1_000_000_000n}.${String(mtimeNs % 1_000_000_000n).padStart(9, '0')}`
-      const argv = ['touch', '--no-create', '--date', time, join(paths.memory, name)] as const
-      await runCommandOrFail({ argv }, 'finishing a memory file')
-    }
-    await using worker = new PageWorker()
-    const sums = await worker.recall(arrived.map(({ name }) => join(paths.memory, name)))
-    const wrong = arrived.find(({ checksum }, index) => sums[index]?.checksum !== checksum)
-    if (wrong !== undefined) throw damaged(`the memory file ${wrong.name} is damaged`)
-    await worker.sync([paths.memory])
+  async #finish({ dir, finish }: BeginArrival): Promise<void> {
+    await finish()
     // In one step: a server that ends in between must not leave some of the maps.
-    await rename(arrivingDir(paths.dir), arrivedDir(paths.dir))
-    await syncDirectory(paths.dir)
-    await rm(arrivedDir(paths.dir), { recursive: true, force: true })
+    await rename(arrivingDir(dir), arrivedDir(dir))
+    await syncDirectory(dir)
+    await rm(arrivedDir(dir), { recursive: true, force: true })
   }
 
   async #originOf(id: SnapshotId): Promise<{ origin: string; bootId: string }> {
@@ -190,7 +218,7 @@ export class Arrivals implements AsyncDisposable {
   }
 
   #dirOf(id: SnapshotId): string {
-    return arrivingDir(this.#layout.snapshot(id).dir)
+    return arrivingDir(join(this.#options.snapshotsDir, id))
   }
 }
 
@@ -209,9 +237,11 @@ async function openAll<Place>(
   }
 }
 
-function placeOf(paths: SnapshotPaths, name: string, memory: SparseFile) {
-  const places = { path: join(paths.memory, name), mapPath: join(arrivingDir(paths.dir), name) }
-  return { name, memory, owner: UID_BASE, ...places }
+function placesOf({ dir, memoryDir, memory }: Pick<BeginArrival, 'dir' | 'memoryDir' | 'memory'>) {
+  return [...memory].map(([name, content]) => {
+    const places = { path: join(memoryDir, name), mapPath: join(arrivingDir(dir), name) }
+    return { name, memory: content, ...places }
+  })
 }
 
 /** The list of file ranges in the form that native/src/read-ahead.h describes. */
