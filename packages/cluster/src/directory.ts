@@ -26,6 +26,8 @@ const replicaSchema = z.object({
   createdAt: z.iso.datetime(),
   /** What a host needs to restore it. */
   needs: z.unknown(),
+  /** What a host without any of it has to fetch. An earlier version does not say. */
+  bytes: z.number().nonnegative().optional(),
 })
 
 const entrySchema = z.object({

@@ -73,6 +73,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
     ...{
       id: rows.hostId,
       dataDir: config.dataDir,
+      minFreeDiskBytes: config.minFreeDiskBytes,
       sandboxes,
       abilities: await followAbilities(transfer, log, closing),
       forms: transfer.forms,
@@ -141,7 +142,8 @@ async function followAbilities(
 /** What a server outside a cluster says of itself. */
 export function describeLone({ config, sandboxes }: { config: ServerConfig; sandboxes: Sandboxes }) {
   return describeHost({
-    ...{ id: 'host', dataDir: config.dataDir, sandboxes, abilities: () => ({ abilities: undefined }) },
+    ...{ id: 'host', sandboxes, abilities: () => ({ abilities: undefined }) },
+    ...{ dataDir: config.dataDir, minFreeDiskBytes: config.minFreeDiskBytes },
     address: () => localUrl(config, config.port),
     isCordoned: () => false,
   })
