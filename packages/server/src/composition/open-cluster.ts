@@ -78,6 +78,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
       abilities: await followAbilities(transfer, log, closing),
       forms: transfer.forms,
       fetchesBases: transfer.baseTransfer !== undefined,
+      stateFormat: connection.format.newest,
     },
     address: () => shown.url,
     ssh: () => shown.ssh,
@@ -93,6 +94,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
     }),
   )
   limitSnapshotForms(transfer, cluster.hosts)
+  closing.use(connection.format.follow(cluster.hosts))
   await openBases({ cluster, transfer, log, maxBytes: config.cluster.cacheBytes }, closing)
   closing.use(await shareKeys(connection, opened.access, log))
   const nodes = new ClusterNodes({ cluster, sandboxes, transfer, log })
