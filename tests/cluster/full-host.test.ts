@@ -74,7 +74,7 @@ async function makeRoom({ disk, node }: Host, others: readonly Host[]): Promise<
   for (const other of others)
     await expect.poll(() => freeAt(other, node), SLOW).toBeGreaterThan(2 * MIN_FREE_BYTES)
 }
-const create = ({ server }: Host) => server.fetch('/v1/sandboxes', { json: {}, key })
+const create = ({ server }: Host, json: object = {}) => server.fetch('/v1/sandboxes', { json, key })
 const run = async ({ server }: Host, id: string, code: string): Promise<Json> =>
   (await server.call(`/v1/sandboxes/${id}/run`, { json: { code }, key })).body
 const placeOf = async ({ server }: Host, id: string) =>
@@ -95,7 +95,7 @@ async function makeReplicated(host: Host, code: string): Promise<string> {
 it('a new sandbox goes past hosts whose disk is nearly full, and when all are, the error names each', async () => {
   await expect.poll(async () => (await two().server.call('/v1/nodes', { key })).status).toBe(200)
   await fill(one(), [one(), two()])
-  const made = await create(one())
+  const made = await create(one(), { name: 'there' })
   expect(made.status).toBe(201)
   expect([two().server.url, three().server.url]).toContain(made.headers.get('dormouse-host'))
   const { id } = (await made.json()) as Json
@@ -106,6 +106,8 @@ it('a new sandbox goes past hosts whose disk is nearly full, and when all are, t
   const { error } = (await refused.json()) as Json
   expect(error).toMatchObject({ code: 'host_unavailable', hint: expect.stringContaining('more room') })
   for (const { node } of hosts) expect(error.message).toContain(`${node}: ${FULL}`)
+  const found = await create(one(), { name: 'there', getOrCreate: true })
+  expect([found.status, ((await found.json()) as Json).id]).toEqual([200, id])
   for (const host of hosts) await makeRoom(host, hosts)
   await remove(one(), id)
 })

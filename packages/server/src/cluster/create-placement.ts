@@ -30,7 +30,7 @@ export class CreatePlacement implements CreateElsewhere {
 
   async create(body: object, keyId: string): Promise<Created | undefined> {
     const { cluster, peers } = this.#options
-    const host = this.#choose(body, keyId)
+    const host = await this.#choose(body, keyId)
     if (host === undefined || host.id === cluster.hostId) return undefined
     const request = { method: 'POST', path: '/v1/sandboxes', body, keyId, timeoutMs: CREATE_TIMEOUT_MS }
     return { ...(await peers.request(host, request)), address: host.address }
@@ -51,7 +51,7 @@ export class CreatePlacement implements CreateElsewhere {
   }
 
   /** Undefined: this host answers, and says why if it cannot. */
-  #choose(body: Wanted, owner: string): HostRecord | undefined {
+  async #choose(body: Wanted, owner: string): Promise<HostRecord | undefined> {
     const { cluster } = this.#options
     const alive = cluster.hosts.all().filter(({ id, address }) => address !== '' && cluster.isAlive(id))
     const origin = this.#originOf(body, owner)
@@ -60,6 +60,7 @@ export class CreatePlacement implements CreateElsewhere {
       ...{ problemOf: origin.problemOf, isNear: origin.isNear, arrivingBytes: origin.arrivingBytes },
     })
     if (chosen !== undefined || !this.#isHopeless(origin, candidates)) return chosen
+    if (await this.#isThere(body, owner)) return undefined
     const reasons = candidates.map(({ record, problem }) => `${record.id}: ${problem}`)
     const isFull = candidates.some(({ record }) => lacksDisk(origin, record))
     throw new DormouseError('host_unavailable', `No host can make the sandbox. ${reasons.join('; ')}.`, {
@@ -69,6 +70,12 @@ export class CreatePlacement implements CreateElsewhere {
       },
       ...(isFull && { hint: 'Delete sandboxes or snapshots, or give a data directory more room.' }),
     })
+  }
+
+  /** A sandbox that is there already needs no room. */
+  async #isThere({ name, getOrCreate }: Wanted, owner: string): Promise<boolean> {
+    if (name === undefined || getOrCreate !== true) return false
+    return (await this.#options.cluster.names.find({ name, owner })) !== undefined
   }
 
   /** Whether this host would refuse, too, and could only speak for itself. */
@@ -111,6 +118,8 @@ export class CreatePlacement implements CreateElsewhere {
 }
 
 interface Wanted {
+  readonly name?: string
+  readonly getOrCreate?: boolean
   readonly template?: string
   readonly snapshot?: string
   readonly isolation?: Isolation
