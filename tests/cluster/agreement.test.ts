@@ -279,6 +279,21 @@ describe('the directory', () => {
     expect(second.find('sb-lost')?.entry.host).toBe('one')
   })
 
+  test('has in memory once what hosts need for many sandboxes', async () => {
+    using writer = await Directory.open({ bucket: (await connect('s-1')).directory, key })
+    for (const id of ['sb-shares', 'sb-shares-too']) {
+      const needs = { flags: ['avx', 'sse'] }
+      const replica = { snapshotId: 'sn-1', list: 'all', createdAt: '2026-01-01T00:00:00.000Z', needs }
+      await writer.add(id, { ...entry('one'), replica })
+    }
+    using reader = await Directory.open({ bucket: (await connect('s-2')).directory, key })
+    for (const directory of [writer, reader]) {
+      const needsOf = (id: string) => directory.find(id)?.entry.replica?.needs
+      expect(needsOf('sb-shares')).toEqual({ flags: ['avx', 'sse'] })
+      expect(needsOf('sb-shares')).toBe(needsOf('sb-shares-too'))
+    }
+  })
+
   test.each([-1, 1])('is changed when a server of NATS numbers its entries otherwise (%i)', async (by) => {
     const { directory: bucket } = await connect(`n-${by}`)
     const writer = await Directory.open({ bucket, key })

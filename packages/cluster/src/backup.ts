@@ -9,7 +9,6 @@ import type { ClusterKey } from './cluster-key.ts'
 import type { ClusterConnection } from './connect-cluster.ts'
 import { decodeHost, encodeHost } from './host-record.ts'
 import { DEPOT_OBJECTS } from './jetstream-store.ts'
-import { STATE_FORMAT } from './state-records.ts'
 
 const BACKUP_FORMAT = 1
 const HOSTS = 'KV_dormouse-hosts'
@@ -39,6 +38,11 @@ interface FileHead {
   readonly stateFormat: number
   readonly proof: string
   readonly createdAt: string
+}
+
+interface OfThisHost {
+  readonly proof: string
+  readonly newestFormat: number
 }
 
 /** The last line: how many messages are before it. */
@@ -89,7 +93,7 @@ export async function backUpCluster(connection: ClusterConnection, path: string)
 }
 
 async function writeBackup(
-  { jetstream, manager, key }: ClusterConnection,
+  { jetstream, manager, key, format }: ClusterConnection,
   file: WriteStream,
 ): Promise<BackupTotal> {
   const total = { messages: 0, bytes: 0, hasDepot: false }
@@ -100,7 +104,8 @@ async function writeBackup(
     if (isFull) await once(file, 'drain')
   }
   const createdAt = new Date().toISOString()
-  await write({ format: BACKUP_FORMAT, stateFormat: STATE_FORMAT, proof: key.proof, createdAt })
+  const stateFormat = await format.require()
+  await write({ format: BACKUP_FORMAT, stateFormat, proof: key.proof, createdAt })
   for (const stream of STREAMS) {
     const { state } = await manager.streams.info(stream).catch(noStream)
     if (state.messages === 0) continue
@@ -120,15 +125,20 @@ async function writeBackup(
       await messages.close()
     }
   }
+  if ((await format.require()) !== stateFormat)
+    throw new DormouseError('conflict', 'The hosts write a newer format since this backup began.', {
+      hint: 'Make the backup again.',
+    })
   await write({ end: total.messages } satisfies FileEnd)
   return total
 }
 
 /** Brings the state of a whole backup into NATS servers that have none. Pre: no host is running. */
 export async function restoreCluster(
-  { jetstream, manager, key }: ClusterConnection,
+  { jetstream, manager, key, format }: ClusterConnection,
   path: string,
 ): Promise<BackupTotal> {
+  const own = { proof: key.proof, newestFormat: format.newest }
   const { state } = await manager.streams.info('KV_dormouse-directory')
   if (state.messages > 0)
     throw new DormouseError(
@@ -139,11 +149,11 @@ export async function restoreCluster(
       },
     )
   // A file that ends too early must change nothing.
-  for await (const _ of readMessages(path, key.proof));
+  for await (const _ of readMessages(path, own));
   const total = { messages: 0, bytes: 0, hasDepot: false }
   const sending = new Set<Promise<unknown>>()
   let failure: unknown
-  for await (const { head, body } of readMessages(path, key.proof)) {
+  for await (const { head, body } of readMessages(path, own)) {
     if (failure !== undefined) break
     const options = newHeaders()
     if (head.operation !== undefined) options.set(OPERATION, head.operation)
@@ -179,7 +189,7 @@ function endLease(value: Uint8Array, key: ClusterKey): Uint8Array {
 
 async function* readMessages(
   path: string,
-  proof: string,
+  own: OfThisHost,
 ): AsyncGenerator<{ head: MessageHead; body: Buffer }> {
   let held: Buffer = Buffer.alloc(0)
   let head: MessageHead | undefined
@@ -195,7 +205,7 @@ async function* readMessages(
         if (end === -1) break
         const line = parseLine(held.subarray(0, end))
         held = held.subarray(end + 1)
-        if (!isChecked) checkHead(line as FileHead, proof)
+        if (!isChecked) checkHead(line as FileHead, own)
         else if ((line as FileEnd).end === count) isWhole = true
         else head = line as MessageHead
         isChecked = true
@@ -212,13 +222,15 @@ async function* readMessages(
   if (!isWhole || head !== undefined || held.length > 0) throw notABackup()
 }
 
-function checkHead({ format, stateFormat, proof }: FileHead, ownProof: string): void {
+function checkHead({ format, stateFormat, proof }: FileHead, own: OfThisHost): void {
   if (typeof format !== 'number') throw notABackup()
-  if (format > BACKUP_FORMAT || stateFormat > STATE_FORMAT)
-    throw new DormouseError('setup_failed', `A newer version has written this backup (format ${format}).`, {
-      hint: 'Restore it with the version that wrote it.',
-    })
-  if (proof !== ownProof)
+  if (format > BACKUP_FORMAT || stateFormat > own.newestFormat)
+    throw new DormouseError(
+      'setup_failed',
+      `The backup has format ${format}, and its state format ${stateFormat}; this version knows formats up to ${BACKUP_FORMAT} and ${own.newestFormat}.`,
+      { hint: 'Restore it with the version that wrote it.' },
+    )
+  if (proof !== own.proof)
     throw new DormouseError('setup_failed', 'The backup is of a cluster with another key.', {
       hint: 'Use the `cluster.key` of the hosts that the backup was made of.',
     })

@@ -12,6 +12,8 @@ const recordSchema = z
     /** The host that has uploaded it. */
     host: z.string(),
     uploadedAt: z.number(),
+    /** What a host has to fetch. An earlier version does not say. */
+    bytes: z.number().nonnegative().optional(),
   })
   .loose()
 

@@ -11,7 +11,7 @@ import {
 } from '@nats-io/transport-node'
 import type { ClusterKey } from './cluster-key.ts'
 import { natsCredentials } from './nats-credentials.ts'
-import { requireFormat } from './state-records.ts'
+import { StateFormat } from './state-format.ts'
 
 export interface ClusterAddress {
   /** `nats://host:port`; with `tls://`, the connection is encrypted. */
@@ -28,6 +28,8 @@ export interface ConnectCluster extends ClusterAddress {
   readonly key: ClusterKey
   /** How NATS shows this connection. */
   readonly hostId: string
+  /** The newest format of the state that is read. Tests try newer ones. */
+  readonly newestFormat?: number
 }
 
 /** One connection to the NATS servers, with the buckets of the cluster. */
@@ -36,6 +38,8 @@ export interface ClusterConnection extends AsyncDisposable {
   readonly jetstream: JetStreamClient
   readonly manager: JetStreamManager
   readonly key: ClusterKey
+  /** Of what the hosts keep in NATS. */
+  readonly format: StateFormat
   /** Host records: the leases. */
   readonly hosts: KV
   /** Which host owns which sandbox. */
@@ -84,9 +88,9 @@ export async function connectCluster(options: ConnectCluster): Promise<ClusterCo
       kvm.create('dormouse-claims', { ...shared, ttl: CLAIM_KEPT_MS }),
     ])
     await requireSameKey(keys, options.key)
-    await requireFormat(keys)
+    const format = await StateFormat.open({ keys, newest: options.newestFormat })
     return {
-      ...{ nats, jetstream: client, manager, key: options.key },
+      ...{ nats, jetstream: client, manager, key: options.key, format },
       ...{ hosts, directory, names, keys, state, snapshots, services, claims },
       [Symbol.asyncDispose]: () => nats.close(),
     }

@@ -17,6 +17,8 @@ import { type WatchedBucket, watchBucket } from './watch-bucket.ts'
 const CATCH_UP_MS = 10_000
 /** A mark is usually told within milliseconds. After this time the watch begins again. */
 const TOLD_MS = 2_000
+/** More than there are builds of templates, versions of tools and kinds of hosts in most clusters. */
+const SHARED_MAX = 1_000
 
 /** A snapshot that is completely in the depot. */
 const replicaSchema = z.object({
@@ -26,6 +28,8 @@ const replicaSchema = z.object({
   createdAt: z.iso.datetime(),
   /** What a host needs to restore it. */
   needs: z.unknown(),
+  /** What a host without any of it has to fetch. An earlier version does not say. */
+  bytes: z.number().nonnegative().optional(),
 })
 
 const entrySchema = z.object({
@@ -72,9 +76,19 @@ export interface EntryKind<Entry> {
   /** Encrypted entries open only as entries of their kind. */
   readonly name: string
   readonly schema: z.ZodType<Entry>
+  /** The same entry, with `once` applied to parts that many entries have alike. */
+  readonly share?: (entry: Entry, once: <Value>(value: Value) => Value) => Entry
 }
 
-const SANDBOX_ENTRIES: EntryKind<DirectoryEntry> = { name: 'directory', schema: storedEntrySchema }
+const SANDBOX_ENTRIES: EntryKind<DirectoryEntry> = {
+  name: 'directory',
+  schema: storedEntrySchema,
+  // Half of an entry: features of the CPU, and the build of the template.
+  share: (entry, once) =>
+    entry.replica === undefined
+      ? entry
+      : { ...entry, replica: { ...entry.replica, needs: once(entry.replica.needs) } },
+}
 
 export interface DirectoryOptions<Entry = DirectoryEntry> {
   readonly bucket: KV
@@ -96,6 +110,8 @@ export class Directory<Entry extends Claimed = DirectoryEntry> implements Dispos
   readonly #check: (id: string, entry: Entry) => void
   readonly #entries = new Map<string, Located<Entry>>()
   readonly #waiting = new Set<{ revision: number; resolve: () => void }>()
+  /** Parts of entries that are in memory once. */
+  readonly #shared = new Map<string, unknown>()
   /** Marks that were written and not told yet. */
   readonly #marks = new Map<string, () => void>()
   #seenRevision = 0
@@ -289,7 +305,7 @@ export class Directory<Entry extends Claimed = DirectoryEntry> implements Dispos
         ? await addOnce(this.#bucket, id, value)
         : await compareAndSet(this.#bucket, id, { value, expected })
     if (revision === undefined) return undefined
-    const located = { id, entry, revision }
+    const located = { id, entry: this.#share(entry), revision }
     if ((this.#entries.get(id)?.revision ?? 0) < revision) this.#entries.set(id, located)
     return located
   }
@@ -301,6 +317,19 @@ export class Directory<Entry extends Claimed = DirectoryEntry> implements Dispos
     return located
   }
 
+  #share(entry: Entry): Entry {
+    const once = <Value>(value: Value): Value => {
+      const text = JSON.stringify(value) ?? ''
+      const known = this.#shared.get(text)
+      if (known !== undefined) return known as Value
+      const [oldest] = this.#shared.keys()
+      if (this.#shared.size >= SHARED_MAX && oldest !== undefined) this.#shared.delete(oldest)
+      this.#shared.set(text, value)
+      return value
+    }
+    return this.#kind.share?.(entry, once) ?? entry
+  }
+
   /** A newer version may have written an entry. One that is ignored would look like a free sandbox. */
   #parse(id: string, value: Uint8Array): Entry {
     const parsed = this.#kind.schema.safeParse(
@@ -308,7 +337,7 @@ export class Directory<Entry extends Claimed = DirectoryEntry> implements Dispos
     )
     if (parsed.success) {
       this.#check(id, parsed.data)
-      return parsed.data
+      return this.#share(parsed.data)
     }
     throw new DormouseError(
       'setup_failed',

@@ -50,6 +50,10 @@ const hostRecordSchema = z.object({
     diskFreeBytes: z.number(),
     cpus: z.number(),
   }),
+  /** The newest format of the shared state that it reads. An earlier version does not say: 1. */
+  stateFormat: z.int().positive().optional(),
+  /** With less free disk it makes nothing new. An earlier version does not say. */
+  minFreeDiskBytes: z.number().nonnegative().optional(),
   load: z.strictObject({ running: z.int(), sandboxes: z.int(), cpu: z.number() }),
 })
 

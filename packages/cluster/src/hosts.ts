@@ -41,11 +41,15 @@ export class Hosts implements Disposable {
   readonly #options: HostsOptions
   readonly #clock: DeadlineClock
   readonly #seen = new Map<string, Seen>()
+  /** What hosts have said within the last hour that they do not say any more, since they were upgraded. */
+  readonly #former = new Map<string, Pick<Seen, 'record' | 'atMs'>>()
   readonly #checks: NodeJS.Timeout
   readonly #signed: SignedHosts
   readonly #looks: NodeJS.Timeout
   #watch: WatchedBucket | undefined
   #heardMs: number
+  /** When this host has found last that it heard nothing. */
+  #silentMs = Number.NEGATIVE_INFINITY
   readonly #openedMs: number
 
   private constructor(options: HostsOptions) {
@@ -85,10 +89,23 @@ export class Hosts implements Disposable {
     return [...this.#seen.values()].map(({ record }) => record).sort((a, b) => (a.id < b.id ? -1 : 1))
   }
 
-  /** Hosts that may have been alive within this time: a host that has just started counts all of them. */
+  /**
+   * Hosts that may have been alive within this time, an hour at most: a host that has just started counts all of them. One
+   * that was upgraded meanwhile is there twice.
+   */
   seenWithin(ms: number): HostRecord[] {
     const now = this.#clock.monotonicMs()
-    return [...this.#seen.values()].filter(({ atMs }) => now - atMs < ms).map(({ record }) => record)
+    const all = [...this.#seen.values(), ...this.#former.values()]
+    return all.filter(({ atMs }) => now - atMs < ms).map(({ record }) => record)
+  }
+
+  /** Whether `seenWithin` has all hosts that were alive in this time. */
+  hasListened(ms: number): boolean {
+    const now = this.#clock.monotonicMs()
+    const { leaseMs } = this.#options
+    // After a silence, those that are alive have renewed their leases within a lease time.
+    const isHearing = now - this.#heardMs < leaseMs * SILENCE && now - this.#silentMs >= leaseMs
+    return isHearing && now - this.#openedMs >= ms
   }
 
   find(id: string): HostRecord | undefined {
@@ -124,6 +141,7 @@ export class Hosts implements Disposable {
     const now = this.#clock.monotonicMs()
     if (now - this.#heardMs < this.#options.leaseMs * SILENCE) return
     this.#heardMs = now
+    this.#silentMs = now
     void this.#watch?.renew().catch(() => {})
   }
 
@@ -183,6 +201,19 @@ export class Hosts implements Disposable {
     const before = this.#seen.get(id)
     if (decoded === undefined || (before !== undefined && before.revision >= revision)) return
     if (decoded.record.id !== id || (this.#signed.isRequired && !decoded.isSigned)) return
+    if (before !== undefined) this.#remember(before, decoded.record)
     this.#seen.set(id, { ...decoded, revision, atMs: this.#clock.monotonicMs() })
   }
+
+  #remember({ record, atMs }: Seen, now: HostRecord): void {
+    const said = abilitiesOfVersion(record)
+    if (said === abilitiesOfVersion(now)) return
+    for (const [key, former] of this.#former) if (atMs - former.atMs > OLDER_HOST_MS) this.#former.delete(key)
+    this.#former.set(said, { record, atMs })
+  }
+}
+
+/** What only another version says otherwise. */
+function abilitiesOfVersion({ id, version, forms, stateFormat }: HostRecord): string {
+  return JSON.stringify([id, version, forms, stateFormat])
 }

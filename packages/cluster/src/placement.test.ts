@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { HostRecord } from './host-record.ts'
-import { chooseHost } from './placement.ts'
+import { chooseHost, diskProblemOf } from './placement.ts'
 
 const host = (id: string, memoryFreeBytes: number, changes: Partial<HostRecord> = {}): HostRecord => ({
   ...{ id, address: 'http://x', version: '0', startedAt: '', instance: id, epoch: 1, renewals: 0 },
@@ -39,4 +39,23 @@ test('hosts that are full, cordoned, too small or unable are not chosen, and say
     ...['it has no free memory', 'it is cordoned', 'its CPU is older'],
   ])
   expect(chosen([host('asked', 90)], { memoryBytes: 101 })).toBeUndefined()
+})
+
+test('a host is not chosen when it would refuse for lack of disk, or what arrives does not fit', () => {
+  const withDisk = (id: string, diskFreeBytes: number, minFreeDiskBytes?: number) =>
+    host(id, 90, {
+      room: { memoryTotalBytes: 100, memoryFreeBytes: 90, diskTotalBytes: 100, diskFreeBytes, cpus: 1 },
+      ...(minFreeDiskBytes !== undefined && { minFreeDiskBytes }),
+    })
+  const hosts = [withDisk('asked', 19, 20), withDisk('other', 40, 20)]
+  expect(chosen(hosts)).toBe('other')
+  expect(chosen([withDisk('asked', 20, 20)])).toBe('asked')
+  expect(chosen(hosts, { arrivingBytes: () => 20 })).toBe('other')
+  const { candidates } = chooseHost(hosts, { ...request, arrivingBytes: () => 21 })
+  expect(candidates.map(({ problem }) => problem)).toEqual([
+    ...['it has too little free disk', 'it has too little free disk for the snapshot'],
+  ])
+  // An earlier version does not say when it refuses.
+  expect(chosen([withDisk('asked', 5)], { arrivingBytes: () => 5 })).toBe('asked')
+  expect(diskProblemOf(withDisk('asked', 5), 6)).toContain('for the snapshot')
 })

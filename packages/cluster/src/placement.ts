@@ -12,6 +12,8 @@ export interface PlacementRequest {
   readonly preferred: string
   /** The host has much of what the sandbox needs. */
   readonly isNear?: (record: HostRecord) => boolean
+  /** What the host would have to fetch, as far as that is known. */
+  readonly arrivingBytes?: (record: HostRecord) => number
   /** Undefined when the host can restore the snapshot, or when there is none. */
   readonly problemOf: (record: HostRecord) => string | undefined
 }
@@ -38,6 +40,17 @@ export function chooseHost(
   return { chosen, candidates }
 }
 
+/** Why a host has no room for something new on its disk, in the words of its own refusal; undefined when it has. */
+export function diskProblemOf(
+  { room: { diskFreeBytes }, minFreeDiskBytes = 0 }: HostRecord,
+  arrivingBytes = 0,
+): string | undefined {
+  if (diskFreeBytes < minFreeDiskBytes) return 'it has too little free disk'
+  return diskFreeBytes - arrivingBytes < minFreeDiskBytes
+    ? 'it has too little free disk for the snapshot'
+    : undefined
+}
+
 function roomiest(hosts: readonly HostRecord[]): HostRecord | undefined {
   return hosts.reduce<HostRecord | undefined>(
     (most, host) => (most === undefined || freeBytes(host) > freeBytes(most) ? host : most),
@@ -47,13 +60,13 @@ function roomiest(hosts: readonly HostRecord[]): HostRecord | undefined {
 
 function problemOf(
   record: HostRecord,
-  { memoryBytes, problemOf: problemOfSnapshot }: PlacementRequest,
+  { memoryBytes, arrivingBytes, problemOf: problemOfSnapshot }: PlacementRequest,
 ): string | undefined {
   if (record.isCordoned) return 'it is cordoned'
   const { memoryFreeBytes, memoryTotalBytes } = record.room
   if (memoryTotalBytes < memoryBytes) return 'it has less memory than the sandbox may use'
   if (memoryFreeBytes < memoryTotalBytes * FULL) return 'it has no free memory'
-  return problemOfSnapshot(record)
+  return problemOfSnapshot(record) ?? diskProblemOf(record, arrivingBytes?.(record))
 }
 
 function freeBytes({ room }: HostRecord): number {

@@ -11,6 +11,8 @@ const recordSchema = z
     list: z.string(),
     /** What a host needs to restore it. */
     needs: z.unknown(),
+    /** What a host without any of it has to fetch. An earlier version does not say. */
+    bytes: z.number().nonnegative().optional(),
     /** False: only templates refer to it. */
     isKept: z.boolean(),
     owner: z.string(),

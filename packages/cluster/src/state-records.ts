@@ -1,11 +1,8 @@
-import { DormouseError } from '@dormouse/contracts'
 import type { KV } from '@nats-io/kv'
 import type { ClusterKey } from './cluster-key.ts'
 import { compareAndSet, read } from './compare-and-set.ts'
+import { STATE_FORMAT, type StateFormat } from './state-format.ts'
 import { type WatchedBucket, watchBucket } from './watch-bucket.ts'
-
-/** Counts changes of the format that an older version cannot read. */
-export const STATE_FORMAT = 1
 
 /** A row of a table that all hosts have. `key` is its place in the table. */
 export interface StateRecord {
@@ -22,7 +19,17 @@ export interface StateListener {
   readonly unreadable: (name: string) => void
 }
 
+export interface StateRecordsOptions {
+  readonly bucket: KV
+  readonly key: ClusterKey
+  readonly newId: string
+  readonly format: Pick<StateFormat, 'written' | 'newest'>
+}
+
 const MARK = 'made'
+
+/** How a record is written for hosts that read no newer format than this. */
+const WRITERS: Readonly<Record<number, (record: StateRecord) => object>> = { 1: (record) => record }
 
 /** Rows that every host of the cluster has: secrets, templates, schedules and the like. The last write wins. */
 export class StateRecords implements Disposable {
@@ -30,25 +37,25 @@ export class StateRecords implements Disposable {
   readonly id: string
   readonly #bucket: KV
   readonly #key: ClusterKey
+  readonly #format: StateRecordsOptions['format']
   readonly #places = new Map<string, Pick<StateRecord, 'table' | 'key'>>()
   /** Revisions of what this host has written: it hears of them, too. */
   readonly #written = new Map<string, number>()
   #watch: WatchedBucket | undefined
 
-  private constructor(bucket: KV, key: ClusterKey, id: string) {
+  private constructor({ bucket, key, format }: StateRecordsOptions, id: string) {
     this.#bucket = bucket
     this.#key = key
+    this.#format = format
     this.id = id
   }
 
   /** Tells all records that there are, then every change. */
-  static async open(
-    { bucket, key, newId }: { bucket: KV; key: ClusterKey; newId: string },
-    listener: StateListener,
-  ): Promise<StateRecords> {
+  static async open(options: StateRecordsOptions, listener: StateListener): Promise<StateRecords> {
+    const { bucket, newId } = options
     await compareAndSet(bucket, MARK, { value: newId, expected: 0 })
     const mark = await read(bucket, MARK)
-    const records = new StateRecords(bucket, key, Buffer.from(mark?.value ?? []).toString())
+    const records = new StateRecords(options, Buffer.from(mark?.value ?? []).toString())
     records.#watch = await watchBucket(bucket, {
       put: (name, { value, revision }) => {
         if ((records.#written.get(name) ?? 0) < revision) records.#tell(name, value, listener)
@@ -73,7 +80,9 @@ export class StateRecords implements Disposable {
 
   async put(record: StateRecord): Promise<void> {
     const name = this.#nameOf(record)
-    const value = this.#key.seal(JSON.stringify({ format: STATE_FORMAT, ...record }), name)
+    const format = this.#format.written
+    const write = WRITERS[format] ?? WRITERS[STATE_FORMAT]
+    const value = this.#key.seal(JSON.stringify({ format, ...write?.(record) }), name)
     this.#written.set(name, await this.#bucket.put(name, value))
     this.#places.set(name, { table: record.table, key: record.key })
   }
@@ -89,7 +98,7 @@ export class StateRecords implements Disposable {
     const { format, ...record } = JSON.parse(this.#key.open(value, name).toString()) as StateRecord & {
       format: number
     }
-    if (format > STATE_FORMAT) {
+    if (format > this.#format.newest) {
       listener.unreadable(name)
       return
     }
@@ -101,21 +110,4 @@ export class StateRecords implements Disposable {
   #nameOf({ table, key }: Pick<StateRecord, 'table' | 'key'>): string {
     return `${table}.${this.#key.nameOf(key)}`
   }
-}
-
-/** Throws when a newer version of Dormouse has changed the format of what the hosts keep in NATS. */
-export async function requireFormat(keys: KV): Promise<void> {
-  await compareAndSet(keys, 'format', { value: String(STATE_FORMAT), expected: 0 })
-  const found = await read(keys, 'format')
-  const format = Number(Buffer.from(found?.value ?? []).toString())
-  if (format === STATE_FORMAT) return
-  if (format < STATE_FORMAT && found !== undefined) {
-    await compareAndSet(keys, 'format', { value: String(STATE_FORMAT), expected: found.revision })
-    return
-  }
-  throw new DormouseError(
-    'setup_failed',
-    `The cluster keeps its state in format ${format}; this version knows formats up to ${STATE_FORMAT}.`,
-    { hint: 'Install the version of the other hosts on this one.' },
-  )
 }

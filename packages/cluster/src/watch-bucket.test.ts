@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { KV } from '@nats-io/kv'
 import { expect, it } from 'vitest'
 import { watchBucket } from './watch-bucket.ts'
@@ -101,4 +102,22 @@ it('does not begin again while it has told all that the bucket holds', async () 
   using _watch = await watchBucket(bucket, { put: () => {}, removed: () => {} }, { silentMs: 20 })
   await expect.poll(looks, { timeout: 5_000 }).toBeGreaterThan(4)
   expect(asked).toEqual([undefined])
+})
+
+it('waits for a bucket that takes long to tell, as long as something comes', async () => {
+  async function* entries() {
+    for (let revision = 1; revision <= 8; revision += 1) {
+      await sleep(50)
+      yield { key: `key-${revision}`, value: new Uint8Array(), revision, operation: 'PUT', delta: 9 }
+    }
+    await new Promise(() => {})
+  }
+  const bucket = {
+    status: async () => ({ values: 8, streamInfo: { config: { name: 'KV_test' }, state: { last_seq: 8 } } }),
+    watch: async () => Object.assign(entries(), { stop: () => {} }),
+  } as unknown as KV
+  const told: string[] = []
+  const listener = { put: (key: string) => void told.push(key), removed: () => {} }
+  using _watch = await watchBucket(bucket, listener, { loadMs: 200 })
+  expect(told).toHaveLength(8)
 })

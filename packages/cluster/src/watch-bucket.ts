@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { withTimeout } from '@dormouse/async'
+import { settledWithin } from '@dormouse/async'
 import { DormouseError } from '@dormouse/contracts'
 import type { KV, KvWatchEntry } from '@nats-io/kv'
 import type { Versioned } from './compare-and-set.ts'
@@ -20,7 +20,7 @@ export interface WatchedBucket extends Disposable {
   renew(): Promise<void>
 }
 
-/** A bucket of a large cluster is told in less. */
+/** While a bucket is told, NATS says something in less. Telling all of a large one takes longer. */
 const LOAD_MS = 20_000
 const RENEW_PAUSE_MS = 1_000
 /** Longer than the client of NATS needs to notice a lost watch by itself, if its clock runs. */
@@ -28,7 +28,7 @@ const SILENT_MS = 20_000
 
 /**
  * Tells everything that a bucket holds, then every change. Resolves when what it holds has been told. Throws
- * `cluster_unavailable` when NATS does not tell all of it: a host that starts must not wait for that without an end.
+ * `cluster_unavailable` when NATS falls silent before: a host that starts must not wait for that without an end.
  */
 export async function watchBucket(
   bucket: KV,
@@ -40,11 +40,10 @@ export async function watchBucket(
   const isLoaded = watch.tells(streamInfo.state.last_seq)
   await watch.renew()
   if (values === 0) return watch
-  try {
-    await withTimeout(isLoaded, loadMs, () => notTold(streamInfo.config.name))
-  } catch (error) {
+  for (let told = 0; !(await settledWithin(isLoaded, loadMs)); told = watch.toldRevision) {
+    if (watch.toldRevision > told) continue
     watch[Symbol.dispose]()
-    throw error
+    throw notTold(streamInfo.config.name)
   }
   return watch
 }
@@ -74,6 +73,10 @@ class Watch implements WatchedBucket {
     this.#isClosed = true
     clearInterval(this.#looks)
     this.#entries?.stop()
+  }
+
+  get toldRevision(): number {
+    return this.#toldRevision
   }
 
   /** Resolves when all up to this revision has been told. */

@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 const DISK_BYTES = 6 * 1024 ** 3
+const LEAST_BYTES = 512 * 1024
 
 /** A disk at a directory, which the test can fill up. It takes the room that is used. */
 export class OwnDisk {
@@ -31,10 +32,10 @@ export class OwnDisk {
     return join(this.#directory, '.ballast')
   }
 
-  /** Leaves less than a megabyte. */
-  async fill(): Promise<void> {
+  /** Leaves less than a megabyte, unless the test says otherwise. */
+  async fill({ leavesBytes = LEAST_BYTES } = {}): Promise<void> {
     const { bavail, bsize } = await statfs(this.#directory)
-    const length = bavail * bsize - 512 * 1024
+    const length = bavail * bsize - leavesBytes
     if (length > 0) await run('fallocate', ['-l', String(length), this.#ballast]).catch(() => {})
   }
 

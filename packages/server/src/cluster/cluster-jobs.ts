@@ -1,7 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { settledWithin } from '@dormouse/async'
-import { type ClusterConnection, type JobMessage, JobStream } from '@dormouse/cluster'
+import {
+  type ClusterConnection,
+  diskProblemOf,
+  type HostRecord,
+  type JobMessage,
+  JobStream,
+} from '@dormouse/cluster'
 import { DormouseError, type JobId, type SnapshotId } from '@dormouse/contracts'
 import { applyCommand, type JobCommand, type JobOutcome, type JobTables } from '../jobs/job-command.ts'
 import type { JobListener, JobLog, Turn } from '../jobs/job-log.ts'
@@ -104,8 +110,11 @@ export class ClusterJobs implements JobLog, AsyncDisposable {
   turnOf(job: JobRow): Turn {
     const { cluster, tasks } = this.#options
     if (!cluster.isHeld || !this.#hasOrigin(job)) return 'never'
-    const free = cluster.hosts.all().filter((host) => !host.isCordoned && cluster.isAlive(host.id))
-    if (cluster.isCordoned && free.length > 0) return 'never'
+    const hasRoom = (host: HostRecord) => !host.isCordoned && diskProblemOf(host) === undefined
+    const free = cluster.hosts.all().filter((host) => hasRoom(host) && cluster.isAlive(host.id))
+    const own = cluster.hosts.find(cluster.hostId)
+    const isFull = own !== undefined && diskProblemOf(own) !== undefined
+    if ((cluster.isCordoned || isFull) && free.length > 0) return 'never'
     const counts = new Map<string, number>()
     for (const { host, count } of tasks.workers()) counts.set(host, (counts.get(host) ?? 0) + count)
     const mine = counts.get(cluster.hostId) ?? 0

@@ -1,4 +1,4 @@
-import { chooseHost } from '@dormouse/cluster'
+import { chooseHost, type HostRecord, type PlacementRequest } from '@dormouse/cluster'
 import { DormouseError, type SandboxId } from '@dormouse/contracts'
 import type { DrainedAnswer, MovedAnswer } from '@dormouse/contracts/http'
 import type { Log } from '../log.ts'
@@ -75,9 +75,10 @@ export class ClusterNodes implements Nodes, ForkSpread {
     const sandbox = this.#find(sandboxId)
     const { cluster } = this.#options
     if (node === cluster.hostId) return { sandboxId: sandbox.id, node }
-    if (cluster.hosts.find(node) === undefined) throw noSuchNode(node)
+    const record = cluster.hosts.find(node)
+    if (record === undefined) throw noSuchNode(node)
     await this.#sleepReplicated(sandbox)
-    const problem = this.#problemAt(sandbox, node)
+    const problem = this.#problemAt(sandbox, record)
     if (problem !== undefined)
       throw new DormouseError('conflict', `Node ${node} cannot take the sandbox: ${problem}.`, {
         details: { nodes: this.#able(sandbox) },
@@ -99,6 +100,7 @@ export class ClusterNodes implements Nodes, ForkSpread {
 
   isWanted({ row }: Sandbox): boolean {
     const { cluster } = this.#options
+    // What a child needs is known when its snapshot is.
     const request = {
       ...{ memoryBytes: row.limits.memoryBytes, preferred: cluster.hostId },
       problemOf: () => undefined,
@@ -120,13 +122,8 @@ export class ClusterNodes implements Nodes, ForkSpread {
   }
 
   async #moveToBest(sandbox: Sandbox): Promise<MovedAnswer> {
-    const { cluster } = this.#options
     await this.#sleepReplicated(sandbox)
-    const { chosen, candidates } = chooseHost(this.#others(), {
-      memoryBytes: sandbox.row.limits.memoryBytes,
-      preferred: cluster.hostId,
-      problemOf: ({ id }) => this.#problemAt(sandbox, id),
-    })
+    const { chosen, candidates } = chooseHost(this.#others(), this.#requestOf(sandbox))
     if (chosen === undefined) {
       const reasons = candidates.map(({ record: { id }, problem }) => `${id}: ${problem}`)
       const said = `No other node can take the sandbox. ${reasons.join('; ')}`
@@ -144,7 +141,7 @@ export class ClusterNodes implements Nodes, ForkSpread {
   }
 
   #able(sandbox: Sandbox): string[] {
-    const able = this.#others().filter(({ id }) => this.#problemAt(sandbox, id) === undefined)
+    const able = this.#others().filter((record) => this.#problemAt(sandbox, record) === undefined)
     return able.map(({ id }) => id)
   }
 
@@ -153,12 +150,21 @@ export class ClusterNodes implements Nodes, ForkSpread {
     return hosts.all().filter(({ id }) => id !== hostId && hosts.stateOf(id) === 'alive')
   }
 
-  #problemAt({ id }: Sandbox, node: string): string | undefined {
+  #problemAt(sandbox: Sandbox, record: HostRecord): string | undefined {
+    return chooseHost([record], this.#requestOf(sandbox)).candidates[0]?.problem
+  }
+
+  #requestOf({ id, row }: Sandbox): PlacementRequest {
     const { cluster, transfer } = this.#options
-    const record = cluster.hosts.find(node)
-    if (record === undefined || cluster.hosts.stateOf(node) !== 'alive') return 'it is not alive'
     const replica = cluster.owned.find(id)?.entry.replica
-    return replica === undefined ? undefined : transfer.problemOf(replica.needs, record)
+    return {
+      ...{ memoryBytes: row.limits.memoryBytes, preferred: cluster.hostId },
+      arrivingBytes: (host) => (replica === undefined ? 0 : transfer.arrivingBytes(replica, host)),
+      problemOf: (host) => {
+        if (cluster.hosts.stateOf(host.id) !== 'alive') return 'it is not alive'
+        return replica && transfer.problemOf(replica.needs, host)
+      },
+    }
   }
 
   #find(sandboxId: string): Sandbox {

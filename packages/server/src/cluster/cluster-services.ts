@@ -1,6 +1,13 @@
 import { createHash } from 'node:crypto'
 import { KeyedMutex, settledWithin } from '@dormouse/async'
-import { type Directory, type HostRecord, type Located, Names, type ServiceEntry } from '@dormouse/cluster'
+import {
+  type Directory,
+  diskProblemOf,
+  type HostRecord,
+  type Located,
+  Names,
+  type ServiceEntry,
+} from '@dormouse/cluster'
 import { DormouseError, hasErrorCode, type SandboxId, type ServiceId } from '@dormouse/contracts'
 import type { DeploymentService } from '../deployments/deployment-service.ts'
 import type { ServiceOwnership } from '../deployments/service-ownership.ts'
@@ -255,7 +262,8 @@ export class ClusterServices implements ServiceOwnership, Disposable {
   /** Spreads the services of a lost host over the others. */
   #turnOf(id: string): string | undefined {
     const { cluster } = this.#options
-    const able = cluster.hosts.all().filter((host) => cluster.isAlive(host.id) && !host.isCordoned)
+    const hasRoom = (host: HostRecord) => !host.isCordoned && diskProblemOf(host) === undefined
+    const able = cluster.hosts.all().filter((host) => cluster.isAlive(host.id) && hasRoom(host))
     const weightOf = (host: HostRecord) => createHash('sha256').update(`${id} ${host.id}`).digest('hex')
     return able
       .map((host) => ({ host, weight: weightOf(host) }))

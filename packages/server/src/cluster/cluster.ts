@@ -293,6 +293,11 @@ export class Cluster implements AsyncDisposable {
     )
     this.#lease = lease
     this.owned.epoch = lease.epoch
+    // Hosts that see its record raise no format that it cannot read. One may have done so just before.
+    await connection.format.require().catch(async (error: unknown) => {
+      await lease.leave().catch(() => {})
+      throw error
+    })
   }
 
   /** Claims the entries of this host for its new lease. A host that takes one over at the same time wins or loses. */

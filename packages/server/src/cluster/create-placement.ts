@@ -1,4 +1,4 @@
-import { chooseHost, type HostRecord } from '@dormouse/cluster'
+import { type Candidate, chooseHost, diskProblemOf, type HostRecord } from '@dormouse/cluster'
 import { DormouseError, type Isolation, isSandboxId, isSnapshotId } from '@dormouse/contracts'
 import { DEFAULT_TEMPLATE } from '@dormouse/contracts/http'
 import type { TemplateCatalog } from '../templates/template-catalog.ts'
@@ -17,6 +17,8 @@ export interface CreatePlacementOptions {
 }
 
 const CREATE_TIMEOUT_MS = 120_000
+/** As a host alone says when it is low on disk. */
+const FULL_RETRY_MS = 60_000
 
 /** Says which host makes a new sandbox: one with room, that has its template or can restore its snapshot. */
 export class CreatePlacement implements CreateElsewhere {
@@ -28,7 +30,7 @@ export class CreatePlacement implements CreateElsewhere {
 
   async create(body: object, keyId: string): Promise<Created | undefined> {
     const { cluster, peers } = this.#options
-    const host = this.#choose(body, keyId)
+    const host = await this.#choose(body, keyId)
     if (host === undefined || host.id === cluster.hostId) return undefined
     const request = { method: 'POST', path: '/v1/sandboxes', body, keyId, timeoutMs: CREATE_TIMEOUT_MS }
     return { ...(await peers.request(host, request)), address: host.address }
@@ -49,22 +51,40 @@ export class CreatePlacement implements CreateElsewhere {
   }
 
   /** Undefined: this host answers, and says why if it cannot. */
-  #choose(body: Wanted, owner: string): HostRecord | undefined {
+  async #choose(body: Wanted, owner: string): Promise<HostRecord | undefined> {
     const { cluster } = this.#options
     const alive = cluster.hosts.all().filter(({ id, address }) => address !== '' && cluster.isAlive(id))
     const origin = this.#originOf(body, owner)
     const { chosen, candidates } = chooseHost(alive, {
       ...{ memoryBytes: body.limits?.memoryBytes ?? 0, preferred: cluster.hostId },
-      ...{ problemOf: origin.problemOf, isNear: origin.isNear },
+      ...{ problemOf: origin.problemOf, isNear: origin.isNear, arrivingBytes: origin.arrivingBytes },
     })
-    if (chosen !== undefined || origin.isKnown === false) return chosen
-    const isUnable =
-      candidates.length > 0 && candidates.every(({ record }) => origin.problemOf(record) !== undefined)
-    if (!isUnable) return undefined
+    if (chosen !== undefined || !this.#isHopeless(origin, candidates)) return chosen
+    if (await this.#isThere(body, owner)) return undefined
     const reasons = candidates.map(({ record, problem }) => `${record.id}: ${problem}`)
+    const isFull = candidates.some(({ record }) => lacksDisk(origin, record))
     throw new DormouseError('host_unavailable', `No host can make the sandbox. ${reasons.join('; ')}.`, {
-      details: { hosts: candidates.map(({ record, problem }) => ({ id: record.id, problem })) },
+      details: {
+        hosts: candidates.map(({ record, problem }) => ({ id: record.id, problem })),
+        ...(isFull && { retryAfterMs: FULL_RETRY_MS }),
+      },
+      ...(isFull && { hint: 'Delete sandboxes or snapshots, or give a data directory more room.' }),
     })
+  }
+
+  /** A sandbox that is there already needs no room. */
+  async #isThere({ name, getOrCreate }: Wanted, owner: string): Promise<boolean> {
+    if (name === undefined || getOrCreate !== true) return false
+    return (await this.#options.cluster.names.find({ name, owner })) !== undefined
+  }
+
+  /** Whether this host would refuse, too, and could only speak for itself. */
+  #isHopeless(origin: Origin, candidates: readonly Candidate[]): boolean {
+    const isUnable = candidates.every(({ record }) => origin.problemOf(record) !== undefined)
+    // What is wrong with a template that no host has, this host says best.
+    if (isUnable) return origin.isKnown && candidates.length > 0
+    const own = candidates.find(({ record }) => record.id === this.#options.cluster.hostId)
+    return own !== undefined && lacksDisk(origin, own.record)
   }
 
   #originOf(
@@ -82,6 +102,7 @@ export class CreatePlacement implements CreateElsewhere {
       return {
         isKnown: false,
         isNear: () => true,
+        arrivingBytes: () => 0,
         problemOf: (host) => transfer.problemOfTemplate(template, host) ?? lacksIsolation(host),
       }
     const record = snapshots.recordOf(id)
@@ -90,12 +111,15 @@ export class CreatePlacement implements CreateElsewhere {
     return {
       isKnown: true,
       isNear: ({ holds }) => holds?.includes(id) === true,
+      arrivingBytes: (host) => snapshots.arrivingBytes(id, host),
       problemOf: (host) => transfer.problemOf(record.needs, host) ?? lacksIsolation(host),
     }
   }
 }
 
 interface Wanted {
+  readonly name?: string
+  readonly getOrCreate?: boolean
   readonly template?: string
   readonly snapshot?: string
   readonly isolation?: Isolation
@@ -107,9 +131,16 @@ interface Origin {
   /** Its needs are known, so that a host that lacks them is refused and not asked. */
   readonly isKnown: boolean
   readonly isNear: (record: HostRecord) => boolean
+  readonly arrivingBytes: (record: HostRecord) => number
   readonly problemOf: (record: HostRecord) => string | undefined
 }
 
 function here(hostId: string, why: string): Origin {
-  return { isKnown: false, isNear: () => true, problemOf: ({ id }) => (id === hostId ? undefined : why) }
+  const problemOf = ({ id }: HostRecord) => (id === hostId ? undefined : why)
+  return { isKnown: false, isNear: () => true, arrivingBytes: () => 0, problemOf }
+}
+
+/** The host could make the sandbox if it had more free disk. */
+function lacksDisk({ problemOf, arrivingBytes }: Origin, record: HostRecord): boolean {
+  return problemOf(record) === undefined && diskProblemOf(record, arrivingBytes(record)) !== undefined
 }

@@ -44,6 +44,13 @@ export async function storePart(
   return { list: { chunks: [...chunks], memory }, sentBytes }
 }
 
+/** What a part takes on the disk of a host that has fetched it; an archive takes up to a chunk less. */
+export function bytesOfPart(list: unknown): number {
+  const { chunks, memory } = partListSchema.parse(list)
+  if (memory === undefined) return chunks.length * CHUNK_BYTES
+  return memory.extents.reduce((sum, [, lengthBytes]) => sum + lengthBytes, 0)
+}
+
 /** The parts of a snapshot in the depot. Their content is read when it is needed. */
 export async function partsInDepot(depot: Depot, list: string): Promise<ArrivingPart[]> {
   const { parts } = snapshotListSchema.parse(await depot.getList(list))

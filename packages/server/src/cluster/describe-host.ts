@@ -17,12 +17,14 @@ export interface DescribeHost {
   readonly abilities: () => Pick<HostDescription, 'abilities' | 'isolations'>
   readonly forms?: readonly string[]
   readonly fetchesBases?: boolean
+  readonly stateFormat?: number
+  readonly minFreeDiskBytes: number
 }
 
 /** What this host says of itself. */
 export function describeHost(options: DescribeHost): () => HostDescription {
-  const { id, dataDir, address, ssh, isCordoned, drain, holds, sandboxes, abilities, forms, fetchesBases } =
-    options
+  const { id, dataDir, address, ssh, isCordoned, drain, holds, sandboxes, abilities, forms } = options
+  const { fetchesBases, stateFormat, minFreeDiskBytes } = options
   const startedAt = new Date().toISOString()
   const instance = instanceOf(dataDir)
   const cpu = describeCpu()
@@ -43,6 +45,7 @@ export function describeHost(options: DescribeHost): () => HostDescription {
         ...abilities(),
         ...(forms && { forms: [...forms] }),
         ...(fetchesBases && { fetchesBases }),
+        ...(stateFormat && { stateFormat }),
       },
       ...{ arch: arch(), kernel: release(), cpu },
       room: {
@@ -52,6 +55,7 @@ export function describeHost(options: DescribeHost): () => HostDescription {
         diskFreeBytes: bavail * bsize,
         cpus: cpus().length,
       },
+      minFreeDiskBytes,
       load: {
         running: all.filter(({ row }) => row.state === 'running').length,
         sandboxes: all.length,

@@ -31,6 +31,7 @@ export function placeService(
     memoryBytes: current.plan.limits?.memoryBytes ?? 0,
     preferred: cluster.hostId,
     isNear: ({ holds }) => holds?.includes(snapshotId) === true,
+    arrivingBytes: (host) => snapshots.arrivingBytes(snapshotId, host),
     problemOf: (host) => transfer.problemOf(record.needs, host),
   })
   if (chosen !== undefined) return chosen.id === cluster.hostId ? undefined : chosen

@@ -90,9 +90,9 @@ export class Replication {
     // What the entry refers to stays in the depot until the entry refers to the new snapshot.
     const kept = new Map<string, string>()
     if (before !== undefined) for (const { key, list } of await this.#partsOf(before)) kept.set(key, list)
-    const { list, needs, sentBytes } = await uploadSnapshot(this.#options, snapshotId, kept)
+    const { list, needs, bytes, sentBytes } = await uploadSnapshot(this.#options, snapshotId, kept)
     this.#sentBytes += sentBytes
-    return { snapshotId, list, createdAt: new Date().toISOString(), needs }
+    return { snapshotId, list, createdAt: new Date().toISOString(), needs, bytes }
   }
 
   async #partsOf({ list }: Replica): Promise<SnapshotList['parts']> {

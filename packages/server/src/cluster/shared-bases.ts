@@ -6,7 +6,7 @@ import type { Log } from '../log.ts'
 import type { Cluster } from './cluster.ts'
 import { partInDepot } from './depot-lists.ts'
 import { UnusedBases } from './unused-bases.ts'
-import { uploadPart } from './upload-snapshot.ts'
+import { sizeOf, uploadPart } from './upload-snapshot.ts'
 
 export interface SharedBasesOptions {
   readonly cluster: Pick<Cluster, 'hosts' | 'hostId' | 'isHeld' | 'directory' | 'upkeep'> & {
@@ -87,6 +87,15 @@ export class SharedBases implements Disposable {
   /** Whether a host of this kind of processor can fetch a base. */
   has(base: string, arch: string): boolean {
     return this.#records?.find(base)?.arch === arch
+  }
+
+  /** What a host would have to fetch of the bases of a snapshot, as far as that is known. */
+  lackedBytes(needs: SnapshotNeeds, abilities: HostRecord['abilities']): number {
+    const { bases } = this.#options
+    const needed = bases.neededBy(needs)
+    const held = needed.length === 0 ? [] : bases.heldBy(abilities)
+    const lacked = needed.filter((base) => !held.includes(base))
+    return lacked.reduce((sum, base) => sum + (this.#records?.find(base)?.bytes ?? 0), 0)
   }
 
   /** Lists in the depot that records refer to, none of them older than this call. */
@@ -221,10 +230,11 @@ export class SharedBases implements Disposable {
       if (!isLost && this.#records?.find(base) !== undefined) return
       const begun = await depot.period()
       const { list } = await uploadPart(depot, await bases.export(base))
+      const bytes = await sizeOf(depot, { key: base, list })
       // What it relies on may be collected. The next try relies on newer objects.
       if ((await depot.period()) > begun + 1)
         throw new DormouseError('internal', 'the upload took longer than a period')
-      const record = { list, arch: process.arch, host: cluster.hostId, uploadedAt: Date.now() }
+      const record = { list, arch: process.arch, host: cluster.hostId, uploadedAt: Date.now(), bytes }
       await this.#records?.put(base, record)
     })
   }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { KeyedMutex, retryUntilDone } from '@dormouse/async'
-import { type Depot, type SnapshotRecord, SnapshotRecords } from '@dormouse/cluster'
+import { type Depot, type HostRecord, type SnapshotRecord, SnapshotRecords } from '@dormouse/cluster'
 import { DormouseError, type SandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { SnapshotNeeds } from '@dormouse/engine'
 import { dropSnapshot } from '../sandbox/drop-snapshot.ts'
@@ -134,6 +134,15 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
     return this.#records?.find(id)
   }
 
+  /** What a host would have to fetch to create a sandbox from a snapshot, as far as that is known. */
+  arrivingBytes(id: string, host: HostRecord): number {
+    const { cluster, deps, transfer } = this.#options
+    const record = this.#records?.find(id)
+    const isHere = host.id === cluster.hostId && deps.snapshots.get(id) !== undefined
+    const isThere = isHere || record?.host === host.id || host.holds?.includes(id) === true
+    return record === undefined || isThere ? 0 : transfer.arrivingBytes(record, host)
+  }
+
   async bring(id: SnapshotId): Promise<void> {
     const { deps } = this.#options
     if (deps.snapshots.get(id) !== undefined) return this.#fetched.touch(id)
@@ -260,13 +269,14 @@ export class SharedSnapshots implements SnapshotsElsewhere, Disposable {
     const { volumes } = await deps.engine.getSnapshot(id)
     // Volumes stay on their host.
     if (volumes.length > 0) return
-    const { list, needs } = await uploadSnapshot(this.#options, id)
+    const { list, needs, bytes } = await uploadSnapshot(this.#options, id)
     const row = deps.snapshots.get(id)
     if (row === undefined) return
     const { owner, sandboxId, name, isKept, createdAt } = row
     const ancestors = deps.lineage.ancestorsOf(sandboxId)
     const { hostId: host } = this.#options.cluster
-    const record = { list, needs, isKept, owner, sandboxId, ancestors, name, createdAt, host, row }
+    const shown = { isKept, owner, sandboxId, ancestors, name, createdAt, host, row }
+    const record = { list, needs, bytes, ...shown }
     await this.#records?.add(id, record)
     this.#rows.add(id)
     this.#options.cluster.noteHeld(id)

@@ -53,9 +53,9 @@ export class SharedState implements Disposable {
   static async open(options: SharedStateOptions): Promise<SharedState> {
     const state = new SharedState(options)
     const { connection, rows, log } = options
-    const { state: bucket, key } = connection
+    const { state: bucket, key, format } = connection
     state.#records = await StateRecords.open(
-      { bucket, key, newId: randomUUID() },
+      { bucket, key, format, newId: randomUUID() },
       {
         put: (record) => state.#accept(record, record.row),
         removed: (place) => state.#accept(place, undefined),

@@ -20,6 +20,12 @@ type Taker = Abilities & Partial<Pick<HostDescription, 'arch' | 'fetchesBases'>>
 
 type ProblemOf = SnapshotTransfer['problemOf']
 
+/** What records say of a snapshot in the depot. */
+interface StoredSnapshot {
+  readonly needs?: SnapshotNeeds
+  readonly bytes?: number | undefined
+}
+
 /** A snapshot in the depot. */
 export interface CarriedSnapshot {
   readonly needs: SnapshotNeeds
@@ -78,6 +84,11 @@ export class SnapshotCarrier {
       host?.fetchesBases === true && this.bases?.has(base, host.arch ?? '') === true
     if (!other.success) return this.#first.problemOf(needs, host?.abilities, canFetch)
     return this.#problemOfOther(other.data.isolation, other.data.needs, host)
+  }
+
+  /** What a host would have to fetch to restore a snapshot, at most; what no host has said counts as nothing. */
+  arrivingBytes({ needs, bytes = 0 }: StoredSnapshot, { abilities }: Abilities): number {
+    return bytes + (this.bases?.lackedBytes(needs, abilities) ?? 0)
   }
 
   /** Why a host cannot make sandboxes of a template of the host; undefined when it can. */

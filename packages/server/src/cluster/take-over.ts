@@ -3,9 +3,11 @@ import {
   chooseHost,
   type Depot,
   type Directory,
+  diskProblemOf,
   type HostRecord,
   type Hosts,
   type Located,
+  type Replica,
 } from '@dormouse/cluster'
 import { DormouseError, type SandboxId, type SnapshotId } from '@dormouse/contracts'
 import { Sandbox } from '../sandbox/sandbox.ts'
@@ -75,7 +77,10 @@ export class TakeOver {
       if (host !== undefined) return { kind: 'elsewhere', host }
     }
     const other = this.#placeOf(located, isOnlyHere)
-    if (other !== undefined) return { kind: 'elsewhere', host: other }
+    if (other !== undefined) {
+      if (isGiven) await this.#giveOn(located, other)
+      return { kind: 'elsewhere', host: other }
+    }
     if (!isGiven && !(await hosts.end(entry.host, entry.epoch))) throw stillHeld(entry.host)
     if (!this.#options.isHeld()) throw stillHeld(entry.host)
     const next = {
@@ -89,6 +94,15 @@ export class TakeOver {
     const wasLost = !isGiven && entry.state !== 'standby'
     await this.#import(claimed, { wasLost, from: entry.host, isGiven })
     return { kind: 'here' }
+  }
+
+  /** This host was given the sandbox, and cannot take it any more. */
+  async #giveOn({ id, entry, revision }: Located, { id: host, epoch }: HostRecord): Promise<void> {
+    const { directory, owned, isHeld } = this.#options
+    const next = { ...entry, host, epoch, generation: entry.generation + 1 }
+    if (!isHeld() || (await directory.change({ id, entry, revision }, next)) === undefined)
+      throw stillHeld(entry.host)
+    owned.forget(id)
   }
 
   /** Another host than this one, when this one cannot take the sandbox. Throws when no host can. */
@@ -108,6 +122,7 @@ export class TakeOver {
         memoryBytes: (row as SandboxRow).limits.memoryBytes,
         preferred: hostId,
         isNear: ({ holds }) => holds?.includes(located.id) === true,
+        arrivingBytes: (host) => transfer.arrivingBytes(replica, host),
         problemOf: (host) => transfer.problemOf(replica.needs, host),
       })
     }
@@ -117,15 +132,25 @@ export class TakeOver {
     const { chosen, candidates } = isEnough ? here : choose(false)
     if (chosen !== undefined) return chosen.id === hostId ? undefined : chosen
     const reasons = candidates.map(({ record, problem }) => `${record.id}: ${problem}`)
-    const away = hosts.all().filter(({ id }) => hosts.stateOf(id) !== 'alive')
-    const able = away.filter((host) => transfer.problemOf(replica.needs, host) === undefined)
     throw new DormouseError('host_unavailable', `No host can take the sandbox. ${reasons.join('; ')}.`, {
-      hint:
-        able.length > 0
-          ? `Start one of the hosts that can restore it: ${able.map(({ id }) => id).join(', ')}.`
-          : 'Add a host that can restore it.',
+      hint: this.#hintFor(replica),
       details: { hosts: candidates.map(({ record, problem }) => ({ id: record.id, problem })) },
     })
+  }
+
+  /** What an operator can do when no host can take a sandbox. */
+  #hintFor(replica: Replica): string {
+    const { hosts, transfer } = this.#options
+    const able = hosts.all().filter((host) => transfer.problemOf(replica.needs, host) === undefined)
+    const isAlive = ({ id }: HostRecord) => hosts.stateOf(id) === 'alive'
+    const full = able.filter(
+      (host) => isAlive(host) && diskProblemOf(host, transfer.arrivingBytes(replica, host)) !== undefined,
+    )
+    const away = able.filter((host) => !isAlive(host))
+    const name = (some: readonly HostRecord[]) => some.map(({ id }) => id).join(', ')
+    if (full.length > 0) return `Make room on the disk of a host that can restore it: ${name(full)}.`
+    if (away.length > 0) return `Start one of the hosts that can restore it: ${name(away)}.`
+    return 'Add a host that can restore it.'
   }
 
   async #import(located: Located, how: { wasLost: boolean; from: string; isGiven: boolean }): Promise<void> {

@@ -73,10 +73,12 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
     ...{
       id: rows.hostId,
       dataDir: config.dataDir,
+      minFreeDiskBytes: config.minFreeDiskBytes,
       sandboxes,
       abilities: await followAbilities(transfer, log, closing),
       forms: transfer.forms,
       fetchesBases: transfer.baseTransfer !== undefined,
+      stateFormat: connection.format.newest,
     },
     address: () => shown.url,
     ssh: () => shown.ssh,
@@ -92,6 +94,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
     }),
   )
   limitSnapshotForms(transfer, cluster.hosts)
+  closing.use(connection.format.follow(cluster.hosts))
   await openBases({ cluster, transfer, log, maxBytes: config.cluster.cacheBytes }, closing)
   closing.use(await shareKeys(connection, opened.access, log))
   const nodes = new ClusterNodes({ cluster, sandboxes, transfer, log })
@@ -141,7 +144,8 @@ async function followAbilities(
 /** What a server outside a cluster says of itself. */
 export function describeLone({ config, sandboxes }: { config: ServerConfig; sandboxes: Sandboxes }) {
   return describeHost({
-    ...{ id: 'host', dataDir: config.dataDir, sandboxes, abilities: () => ({ abilities: undefined }) },
+    ...{ id: 'host', sandboxes, abilities: () => ({ abilities: undefined }) },
+    ...{ dataDir: config.dataDir, minFreeDiskBytes: config.minFreeDiskBytes },
     address: () => localUrl(config, config.port),
     isCordoned: () => false,
   })

@@ -61,7 +61,8 @@ export const limitSettings = {
       summary:
         'Below this much free disk space, the server creates nothing; sandboxes can still go to standby.',
       details:
-        'Before that point, the server puts the sandboxes that write fastest to standby. They wake when there is room.',
+        'Before that point, the server puts the sandboxes that write fastest to standby. They wake when there is room. In a ' +
+        'cluster, no sandbox goes to a host that has less, or would have less with its snapshot.',
     },
   ),
   minFreeFiles: setting(

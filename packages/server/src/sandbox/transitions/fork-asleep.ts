@@ -4,13 +4,12 @@ import { childOf } from './forked-child.ts'
 import { takeHead } from './snapshot.ts'
 
 /**
- * Makes children that sleep at the present state of their parent: they need no memory here. A running parent continues.
- * Pre: the caller holds the lock alone.
+ * Makes children that sleep at the present state of their parent: they need no memory here, and no more disk than a sleep
+ * of the parent, which always finds room. A running parent continues. Pre: the caller holds the lock alone.
  */
 export async function forkAsleep(sandbox: Sandbox, { count }: Fork): Promise<Sandbox[]> {
   const { deps } = sandbox
   using _room = deps.quotas.holdNew(sandbox.row, count)
-  await deps.starts.requireDisk()
   const began = performance.now()
   const head = await takeHead(sandbox)
   const { row } = sandbox
