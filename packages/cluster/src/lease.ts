@@ -3,8 +3,14 @@ import { type DeadlineClock, hostDeadlineClock, type SharedDeadline } from '@dor
 import { DormouseError } from '@dormouse/contracts'
 import type { KV } from '@nats-io/kv'
 import type { ClusterKey } from './cluster-key.ts'
-import { compareAndSet, read } from './compare-and-set.ts'
-import { decodeHost, encodeHost, type HostDescription, type HostRecord } from './host-record.ts'
+import { compareAndSet, read, untilWritten, type Versioned } from './compare-and-set.ts'
+import {
+  decodeHost,
+  encodeHost,
+  type HostDescription,
+  type HostRecord,
+  isSameRenewal,
+} from './host-record.ts'
 
 export interface LeaseTimings {
   /** A host whose record has not changed for this long, by the clock of another host, may lose what it owns. */
@@ -54,33 +60,29 @@ export class Lease {
 
   /**
    * Takes the next lease of this host. Waits while the lease before may still be held by another process: one that was
-   * started on a copy of the data directory, or on this machine before it was restarted.
+   * started on a copy of the data directory, or on this machine before it was restarted. Throws `cluster_unavailable`.
    */
   static async take(options: LeaseOptions, signal?: AbortSignal): Promise<Lease> {
     const { hosts, key, describe, leaseMs, deadline, clock = hostDeadlineClock } = options
-    for (;;) {
+    return await untilWritten(async () => {
       signal?.throwIfAborted()
       const description = describe()
-      const found = await read(hosts, description.id)
+      let found = await read(hosts, description.id)
       const before = found && decodeHost(found.value, key)?.record
       const isOver =
         before === undefined ||
         before.hasLeft ||
         before.fencedBy !== undefined ||
         before.instance === description.instance
-      if (!isOver && !(await isUnchanged(hosts, { id: description.id, found, leaseMs, signal }))) {
-        throw new DormouseError('conflict', 'Another server uses the identity of this host in the cluster.', {
-          hint: 'A copied data directory cannot join beside the original. Start with an empty one.',
-        })
-      }
+      if (!isOver) found = await unchanged(options, before, signal)
       const sent = { monotonicMs: clock.monotonicMs(), wallMs: clock.wallMs() }
       const record = { ...description, epoch: (before?.epoch ?? 0) + 1, renewals: 0, hasLeft: false }
       const expected = found?.revision ?? 0
       const revision = await compareAndSet(hosts, record.id, { value: encodeHost(record, key), expected })
-      if (revision === undefined) continue
+      if (revision === undefined) return undefined
       deadline.set(sent, leaseMs * (1 - MARGIN))
       return new Lease(options, { record, revision })
-    }
+    })
   }
 
   get isHeld(): boolean {
@@ -161,22 +163,17 @@ export class Lease {
   }
 }
 
-/** Waits for a lease time. True when the record is then as it was. */
-async function isUnchanged(
-  hosts: KV,
-  {
-    id,
-    found,
-    leaseMs,
-    signal,
-  }: {
-    id: string
-    found: { revision: number } | undefined
-    leaseMs: number
-    signal: AbortSignal | undefined
-  },
-): Promise<boolean> {
+/** Waits for a lease time. Returns the record if it is then as it was. Throws `conflict` when its host lives. */
+async function unchanged(
+  { hosts, key, leaseMs }: Pick<LeaseOptions, 'hosts' | 'key' | 'leaseMs'>,
+  before: HostRecord,
+  signal: AbortSignal | undefined,
+): Promise<Versioned | undefined> {
   await sleep(leaseMs, undefined, signal && { signal })
-  const now = await read(hosts, id)
-  return now?.revision === found?.revision
+  const found = await read(hosts, before.id)
+  const now = found && decodeHost(found.value, key)?.record
+  if (isSameRenewal(now, before)) return found
+  throw new DormouseError('conflict', 'Another server uses the identity of this host in the cluster.', {
+    hint: 'A copied data directory cannot join beside the original. Start with an empty one.',
+  })
 }
