@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { KV } from '@nats-io/kv'
 import { expect, it } from 'vitest'
 import { watchBucket } from './watch-bucket.ts'
@@ -101,4 +102,39 @@ it('does not begin again while it has told all that the bucket holds', async () 
   using _watch = await watchBucket(bucket, { put: () => {}, removed: () => {} }, { silentMs: 20 })
   await expect.poll(looks, { timeout: 5_000 }).toBeGreaterThan(4)
   expect(asked).toEqual([undefined])
+})
+
+/** A bucket whose watch hears from a server that has the entries only one after the other. */
+function laggingBucket(revisions: readonly number[]): KV {
+  async function* entries() {
+    for (const revision of revisions) {
+      await sleep(30)
+      yield { key: `key-${revision}`, value: new Uint8Array(), revision, operation: 'PUT', delta: 0 }
+    }
+    await new Promise(() => {})
+  }
+  const streamInfo = { config: { name: 'KV_test' }, state: { last_seq: revisions.at(-1) } }
+  return {
+    status: async () => ({ values: revisions.length, streamInfo }),
+    watch: async () => Object.assign(entries(), { stop: () => {} }),
+  } as unknown as KV
+}
+
+it('has not told a bucket when a server that lags behind has no more', async () => {
+  const told: string[] = []
+  const listener = { put: (key: string) => void told.push(key), removed: () => {} }
+  using _watch = await watchBucket(laggingBucket([1, 4, 5]), listener)
+  expect(told).toEqual(['key-1', 'key-4', 'key-5'])
+})
+
+it('has not told a bucket when its watch ends in the middle', async () => {
+  const { bucket } = endingBucket([[1], [4]])
+  const status = async () => ({
+    values: 2,
+    streamInfo: { config: { name: 'KV_test' }, state: { last_seq: 4 } },
+  })
+  const told: string[] = []
+  const listener = { put: (key: string) => void told.push(key), removed: () => {} }
+  using _watch = await watchBucket({ ...bucket, status } as KV, listener)
+  expect(told).toEqual(['key-1', 'key-4'])
 })
