@@ -22,9 +22,17 @@ export interface LeaseOptions extends LeaseTimings {
   readonly key: ClusterKey
   readonly describe: () => HostDescription
   readonly deadline: SharedDeadline
+  /** The same for threads that act for sandboxes. It has passed until `act` is called. */
+  readonly fence?: SharedDeadline
   /** Called once, when the lease has ended. What the host does for its sandboxes must stop at once. */
   readonly onLost: () => void
   readonly clock?: DeadlineClock
+}
+
+/** A moment by the clocks of a host. */
+interface Sent {
+  readonly monotonicMs: number
+  readonly wallMs: number
 }
 
 /** The part of the lease time by which clocks may differ in speed, and in which a host stops what it does. */
@@ -47,12 +55,16 @@ export class Lease {
   #record: HostRecord
   #revision: number
   #hasEnded = false
+  /** When the renewal was sent that counts. */
+  #sent: Sent
+  #acts = false
 
-  private constructor(options: LeaseOptions, taken: { record: HostRecord; revision: number }) {
+  private constructor(options: LeaseOptions, taken: { record: HostRecord; revision: number; sent: Sent }) {
     this.#options = options
     this.#clock = options.clock ?? hostDeadlineClock
     this.#record = taken.record
     this.#revision = taken.revision
+    this.#sent = taken.sent
     this.epoch = taken.record.epoch
     this.#checks = setInterval(() => this.#check(), options.leaseMs / CHECKS_PER_LEASE)
     this.#renewing = this.#renewUntilEnded()
@@ -81,7 +93,7 @@ export class Lease {
       const revision = await compareAndSet(hosts, record.id, { value: encodeHost(record, key), expected })
       if (revision === undefined) return undefined
       deadline.set(sent, leaseMs * (1 - MARGIN))
-      return new Lease(options, { record, revision })
+      return new Lease(options, { record, revision, sent })
     })
   }
 
@@ -89,9 +101,15 @@ export class Lease {
     return !this.#hasEnded && !this.#options.deadline.hasPassed
   }
 
+  /** From now on the fence follows the deadline. Pre: the host knows what is still its own. */
+  act(): void {
+    this.#acts = true
+    if (!this.#hasEnded) this.#extend(this.#sent)
+  }
+
   /** Writes the record now, with what the host says of itself now. */
   async renew(): Promise<void> {
-    const { hosts, key, describe, deadline, leaseMs } = this.#options
+    const { hosts, key, describe, deadline } = this.#options
     const sent = { monotonicMs: this.#clock.monotonicMs(), wallMs: this.#clock.wallMs() }
     const record = { ...this.#record, ...describe(), renewals: this.#record.renewals + 1 }
     const revision = await compareAndSet(hosts, record.id, {
@@ -104,7 +122,7 @@ export class Lease {
     this.#revision = revision
     // An answer that comes too late renews nothing: another host may have ended the lease meanwhile.
     if (deadline.hasPassed) this.#end()
-    else deadline.set(sent, leaseMs * (1 - MARGIN))
+    else this.#extend(sent)
   }
 
   /** The host leaves by itself. Pre: it runs nothing. */
@@ -112,7 +130,7 @@ export class Lease {
     if (this.#hasEnded) return
     this.#stopRenewing()
     await this.#renewing
-    this.#options.deadline.end()
+    this.#endDeadline()
     const { hosts, key } = this.#options
     const value = encodeHost({ ...this.#record, hasLeft: true }, key)
     await compareAndSet(hosts, this.#record.id, { value, expected: this.#revision })
@@ -122,7 +140,7 @@ export class Lease {
   abandon(): void {
     if (this.#hasEnded) return
     this.#stopRenewing()
-    this.#options.deadline.end()
+    this.#endDeadline()
   }
 
   /** The answer to a renewal was lost, or another host has ended this lease. */
@@ -152,8 +170,20 @@ export class Lease {
   #end(): void {
     if (this.#hasEnded) return
     this.#stopRenewing()
-    this.#options.deadline.end()
+    this.#endDeadline()
     this.#options.onLost()
+  }
+
+  #extend(sent: Sent): void {
+    const { deadline, fence, leaseMs } = this.#options
+    this.#sent = sent
+    deadline.set(sent, leaseMs * (1 - MARGIN))
+    if (this.#acts) fence?.set(sent, leaseMs * (1 - MARGIN))
+  }
+
+  #endDeadline(): void {
+    this.#options.deadline.end()
+    this.#options.fence?.end()
   }
 
   #stopRenewing(): void {
