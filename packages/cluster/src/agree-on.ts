@@ -1,6 +1,6 @@
 import type { KV } from '@nats-io/kv'
 import type { ClusterKey } from './cluster-key.ts'
-import { compareAndSet, read } from './compare-and-set.ts'
+import { compareAndSet, read, untilWritten } from './compare-and-set.ts'
 
 /**
  * A text that all hosts of the cluster have: the first one that a host proposes. A host that finds one that is not good
@@ -11,12 +11,12 @@ export async function agreeOn(
   name: string,
   { mine, isGood }: { mine: string; isGood: (text: string) => boolean },
 ): Promise<string> {
-  for (;;) {
+  return await untilWritten(async () => {
     const found = await read(bucket, name)
     const text = found && key.open(found.value, name).toString()
     if (text !== undefined && isGood(text)) return text
     const value = key.seal(mine, name)
     const revision = await compareAndSet(bucket, name, { value, expected: found?.revision ?? 0 })
-    if (revision !== undefined) return mine
-  }
+    return revision === undefined ? undefined : mine
+  })
 }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { DormouseError } from '@dormouse/contracts'
 import type { KV } from '@nats-io/kv'
 
@@ -56,6 +57,25 @@ export async function compareAndDelete(bucket: KV, key: string, expected: number
     if (isWrongSequence(error)) return false
     throw silent(error)
   }
+}
+
+const TRIES = 10
+const PAUSE_MS = 100
+
+/**
+ * What `attempt` returns when it has read and then written, and nothing came between the two. Throws
+ * `cluster_unavailable` when that does not happen: servers of NATS that disagree refuse each write.
+ */
+export async function untilWritten<Value>(attempt: () => Promise<Value | undefined>): Promise<Value> {
+  for (let tries = 1; tries <= TRIES; tries += 1) {
+    const value = await attempt()
+    if (value !== undefined) return value
+    await sleep(PAUSE_MS)
+  }
+  throw new DormouseError('cluster_unavailable', 'NATS does not take what follows from its own answers.', {
+    hint: 'Its servers may disagree: see "When a disk of NATS is full" in docs/guides/cluster.md.',
+    details: { retryAfterMs: 1_000 },
+  })
 }
 
 /** Undefined when there is no such key, or it was deleted. */

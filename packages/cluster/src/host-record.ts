@@ -88,6 +88,16 @@ export function decodeHost(value: Uint8Array, key: ClusterKey): DecodedHost | un
   }
 }
 
+/** Whether nothing was written between the two: a record that was renewed counts more renewals. */
+export function isSameRenewal(one: HostRecord | undefined, other: HostRecord): boolean {
+  return (
+    one?.epoch === other.epoch &&
+    one.renewals === other.renewals &&
+    one.fencedBy === other.fencedBy &&
+    one.hasLeft === other.hasLeft
+  )
+}
+
 /** What is signed for another purpose does not start like this. */
 function signedText(record: string): string {
   return `host ${record}`

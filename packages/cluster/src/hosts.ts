@@ -2,7 +2,7 @@ import { type DeadlineClock, hostDeadlineClock } from '@dormouse/async'
 import type { KV } from '@nats-io/kv'
 import type { ClusterKey } from './cluster-key.ts'
 import { compareAndSet, read } from './compare-and-set.ts'
-import { decodeHost, encodeHost, type HostRecord } from './host-record.ts'
+import { decodeHost, encodeHost, type HostRecord, isSameRenewal } from './host-record.ts'
 import { SignedHosts } from './signed-hosts.ts'
 import { type WatchedBucket, watchBucket } from './watch-bucket.ts'
 
@@ -182,18 +182,13 @@ export class Hosts implements Disposable {
 
   /**
    * The revision that the leader of the bucket has for a record. The server that told it may number it otherwise, after
-   * its disk was full. Undefined when the record has changed since: one that was renewed counts more renewals.
+   * its disk was full. Undefined when the record has changed since.
    */
-  async #revisionOf({ id, epoch, renewals, fencedBy, hasLeft }: HostRecord): Promise<number | undefined> {
+  async #revisionOf(record: HostRecord): Promise<number | undefined> {
     const { hosts, key } = this.#options
-    const found = await read(hosts, id)
+    const found = await read(hosts, record.id)
     const now = found && decodeHost(found.value, key)?.record
-    const isSame =
-      now?.epoch === epoch &&
-      now.renewals === renewals &&
-      now.fencedBy === fencedBy &&
-      now.hasLeft === hasLeft
-    return isSame ? found?.revision : undefined
+    return isSameRenewal(now, record) ? found?.revision : undefined
   }
 
   #see(id: string, value: Uint8Array, revision: number): void {

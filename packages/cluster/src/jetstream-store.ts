@@ -15,7 +15,6 @@ export const DEPOT_OBJECTS = 'dormouse.depot.object'
 const CLOCK = 'clock'
 const REQUEST_TIMEOUT_MS = 20_000
 const WRONG_SEQUENCE = 10071
-const NO_MESSAGE = 10037
 /** Objects without their content are small. */
 const LISTED_AT_ONCE = 1_000
 const LIST_TIMEOUT_MS = 5_000
@@ -112,12 +111,22 @@ export class JetStreamStore implements ObjectStore {
       const found = await this.#options.manager.direct.getMessage(STREAM, {
         last_by_subj: `${DEPOT_OBJECTS}.${name}`,
       })
-      return found ?? undefined
+      if (found !== null) return found
+      await this.#requireMissing(name)
+      return undefined
     } catch (error) {
-      const { code, status } = error as { code?: unknown; status?: unknown }
-      if (code === NO_MESSAGE || code === 404 || status === 404) return undefined
       throw explain(error)
     }
+  }
+
+  /**
+   * Any server answers a read, also one that lags behind the others. Only the leader knows that an object is not there:
+   * without it, a snapshot would be called damaged, and what a list names would be collected.
+   */
+  async #requireMissing(name: string): Promise<void> {
+    const subject = `${DEPOT_OBJECTS}.${name}`
+    const { state } = await this.#options.manager.streams.info(STREAM, { subjects_filter: subject })
+    if (Object.keys(state.subjects ?? {}).length > 0) throw new Error('a server does not have the object yet')
   }
 }
 

@@ -3,8 +3,14 @@ import { type DeadlineClock, hostDeadlineClock, type SharedDeadline } from '@dor
 import { DormouseError } from '@dormouse/contracts'
 import type { KV } from '@nats-io/kv'
 import type { ClusterKey } from './cluster-key.ts'
-import { compareAndSet, read } from './compare-and-set.ts'
-import { decodeHost, encodeHost, type HostDescription, type HostRecord } from './host-record.ts'
+import { compareAndSet, read, untilWritten, type Versioned } from './compare-and-set.ts'
+import {
+  decodeHost,
+  encodeHost,
+  type HostDescription,
+  type HostRecord,
+  isSameRenewal,
+} from './host-record.ts'
 
 export interface LeaseTimings {
   /** A host whose record has not changed for this long, by the clock of another host, may lose what it owns. */
@@ -16,9 +22,17 @@ export interface LeaseOptions extends LeaseTimings {
   readonly key: ClusterKey
   readonly describe: () => HostDescription
   readonly deadline: SharedDeadline
+  /** The same for threads that act for sandboxes. It has passed until `act` is called. */
+  readonly fence?: SharedDeadline
   /** Called once, when the lease has ended. What the host does for its sandboxes must stop at once. */
   readonly onLost: () => void
   readonly clock?: DeadlineClock
+}
+
+/** A moment by the clocks of a host. */
+interface Sent {
+  readonly monotonicMs: number
+  readonly wallMs: number
 }
 
 /** The part of the lease time by which clocks may differ in speed, and in which a host stops what it does. */
@@ -41,12 +55,16 @@ export class Lease {
   #record: HostRecord
   #revision: number
   #hasEnded = false
+  /** When the renewal was sent that counts. */
+  #sent: Sent
+  #acts = false
 
-  private constructor(options: LeaseOptions, taken: { record: HostRecord; revision: number }) {
+  private constructor(options: LeaseOptions, taken: { record: HostRecord; revision: number; sent: Sent }) {
     this.#options = options
     this.#clock = options.clock ?? hostDeadlineClock
     this.#record = taken.record
     this.#revision = taken.revision
+    this.#sent = taken.sent
     this.epoch = taken.record.epoch
     this.#checks = setInterval(() => this.#check(), options.leaseMs / CHECKS_PER_LEASE)
     this.#renewing = this.#renewUntilEnded()
@@ -54,42 +72,44 @@ export class Lease {
 
   /**
    * Takes the next lease of this host. Waits while the lease before may still be held by another process: one that was
-   * started on a copy of the data directory, or on this machine before it was restarted.
+   * started on a copy of the data directory, or on this machine before it was restarted. Throws `cluster_unavailable`.
    */
   static async take(options: LeaseOptions, signal?: AbortSignal): Promise<Lease> {
     const { hosts, key, describe, leaseMs, deadline, clock = hostDeadlineClock } = options
-    for (;;) {
+    return await untilWritten(async () => {
       signal?.throwIfAborted()
       const description = describe()
-      const found = await read(hosts, description.id)
+      let found = await read(hosts, description.id)
       const before = found && decodeHost(found.value, key)?.record
       const isOver =
         before === undefined ||
         before.hasLeft ||
         before.fencedBy !== undefined ||
         before.instance === description.instance
-      if (!isOver && !(await isUnchanged(hosts, { id: description.id, found, leaseMs, signal }))) {
-        throw new DormouseError('conflict', 'Another server uses the identity of this host in the cluster.', {
-          hint: 'A copied data directory cannot join beside the original. Start with an empty one.',
-        })
-      }
+      if (!isOver) found = await unchanged(options, before, signal)
       const sent = { monotonicMs: clock.monotonicMs(), wallMs: clock.wallMs() }
       const record = { ...description, epoch: (before?.epoch ?? 0) + 1, renewals: 0, hasLeft: false }
       const expected = found?.revision ?? 0
       const revision = await compareAndSet(hosts, record.id, { value: encodeHost(record, key), expected })
-      if (revision === undefined) continue
+      if (revision === undefined) return undefined
       deadline.set(sent, leaseMs * (1 - MARGIN))
-      return new Lease(options, { record, revision })
-    }
+      return new Lease(options, { record, revision, sent })
+    })
   }
 
   get isHeld(): boolean {
     return !this.#hasEnded && !this.#options.deadline.hasPassed
   }
 
+  /** From now on the fence follows the deadline. Pre: the host knows what is still its own. */
+  act(): void {
+    this.#acts = true
+    if (!this.#hasEnded) this.#extend(this.#sent)
+  }
+
   /** Writes the record now, with what the host says of itself now. */
   async renew(): Promise<void> {
-    const { hosts, key, describe, deadline, leaseMs } = this.#options
+    const { hosts, key, describe, deadline } = this.#options
     const sent = { monotonicMs: this.#clock.monotonicMs(), wallMs: this.#clock.wallMs() }
     const record = { ...this.#record, ...describe(), renewals: this.#record.renewals + 1 }
     const revision = await compareAndSet(hosts, record.id, {
@@ -102,7 +122,7 @@ export class Lease {
     this.#revision = revision
     // An answer that comes too late renews nothing: another host may have ended the lease meanwhile.
     if (deadline.hasPassed) this.#end()
-    else deadline.set(sent, leaseMs * (1 - MARGIN))
+    else this.#extend(sent)
   }
 
   /** The host leaves by itself. Pre: it runs nothing. */
@@ -110,7 +130,7 @@ export class Lease {
     if (this.#hasEnded) return
     this.#stopRenewing()
     await this.#renewing
-    this.#options.deadline.end()
+    this.#endDeadline()
     const { hosts, key } = this.#options
     const value = encodeHost({ ...this.#record, hasLeft: true }, key)
     await compareAndSet(hosts, this.#record.id, { value, expected: this.#revision })
@@ -120,7 +140,7 @@ export class Lease {
   abandon(): void {
     if (this.#hasEnded) return
     this.#stopRenewing()
-    this.#options.deadline.end()
+    this.#endDeadline()
   }
 
   /** The answer to a renewal was lost, or another host has ended this lease. */
@@ -150,8 +170,20 @@ export class Lease {
   #end(): void {
     if (this.#hasEnded) return
     this.#stopRenewing()
-    this.#options.deadline.end()
+    this.#endDeadline()
     this.#options.onLost()
+  }
+
+  #extend(sent: Sent): void {
+    const { deadline, fence, leaseMs } = this.#options
+    this.#sent = sent
+    deadline.set(sent, leaseMs * (1 - MARGIN))
+    if (this.#acts) fence?.set(sent, leaseMs * (1 - MARGIN))
+  }
+
+  #endDeadline(): void {
+    this.#options.deadline.end()
+    this.#options.fence?.end()
   }
 
   #stopRenewing(): void {
@@ -161,22 +193,17 @@ export class Lease {
   }
 }
 
-/** Waits for a lease time. True when the record is then as it was. */
-async function isUnchanged(
-  hosts: KV,
-  {
-    id,
-    found,
-    leaseMs,
-    signal,
-  }: {
-    id: string
-    found: { revision: number } | undefined
-    leaseMs: number
-    signal: AbortSignal | undefined
-  },
-): Promise<boolean> {
+/** Waits for a lease time. Returns the record if it is then as it was. Throws `conflict` when its host lives. */
+async function unchanged(
+  { hosts, key, leaseMs }: Pick<LeaseOptions, 'hosts' | 'key' | 'leaseMs'>,
+  before: HostRecord,
+  signal: AbortSignal | undefined,
+): Promise<Versioned | undefined> {
   await sleep(leaseMs, undefined, signal && { signal })
-  const now = await read(hosts, id)
-  return now?.revision === found?.revision
+  const found = await read(hosts, before.id)
+  const now = found && decodeHost(found.value, key)?.record
+  if (isSameRenewal(now, before)) return found
+  throw new DormouseError('conflict', 'Another server uses the identity of this host in the cluster.', {
+    hint: 'A copied data directory cannot join beside the original. Start with an empty one.',
+  })
 }

@@ -1,6 +1,6 @@
 import type { KV } from '@nats-io/kv'
 import type { ClusterKey } from './cluster-key.ts'
-import { compareAndDelete, compareAndSet, read } from './compare-and-set.ts'
+import { compareAndDelete, compareAndSet, read, untilWritten } from './compare-and-set.ts'
 
 export interface NameOf {
   readonly name: string
@@ -23,15 +23,15 @@ export class Names {
   /** The sandbox that has the name now: `id`, or the one that had it first. Pre: `id` is in the directory. */
   async claim(id: string, of: NameOf): Promise<string> {
     const key = this.#keyOf(of)
-    for (;;) {
+    return await untilWritten(async () => {
       const found = await read(this.#bucket, key)
       const holder = found && Buffer.from(found.value).toString()
       if (holder === id) return id
       // A host that ended between the claim and the creation leaves a name without a sandbox.
       if (holder !== undefined && (await this.#exists(holder))) return holder
       const claimed = await compareAndSet(this.#bucket, key, { value: id, expected: found?.revision ?? 0 })
-      if (claimed !== undefined) return id
-    }
+      return claimed === undefined ? undefined : id
+    })
   }
 
   async find(of: NameOf): Promise<string | undefined> {

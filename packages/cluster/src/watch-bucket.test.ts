@@ -121,3 +121,38 @@ it('waits for a bucket that takes long to tell, as long as something comes', asy
   using _watch = await watchBucket(bucket, listener, { loadMs: 200 })
   expect(told).toHaveLength(8)
 })
+
+/** A bucket whose watch hears from a server that has the entries only one after the other. */
+function laggingBucket(revisions: readonly number[]): KV {
+  async function* entries() {
+    for (const revision of revisions) {
+      await sleep(30)
+      yield { key: `key-${revision}`, value: new Uint8Array(), revision, operation: 'PUT', delta: 0 }
+    }
+    await new Promise(() => {})
+  }
+  const streamInfo = { config: { name: 'KV_test' }, state: { last_seq: revisions.at(-1) } }
+  return {
+    status: async () => ({ values: revisions.length, streamInfo }),
+    watch: async () => Object.assign(entries(), { stop: () => {} }),
+  } as unknown as KV
+}
+
+it('has not told a bucket when a server that lags behind has no more', async () => {
+  const told: string[] = []
+  const listener = { put: (key: string) => void told.push(key), removed: () => {} }
+  using _watch = await watchBucket(laggingBucket([1, 4, 5]), listener)
+  expect(told).toEqual(['key-1', 'key-4', 'key-5'])
+})
+
+it('has not told a bucket when its watch ends in the middle', async () => {
+  const { bucket } = endingBucket([[1], [4]])
+  const status = async () => ({
+    values: 2,
+    streamInfo: { config: { name: 'KV_test' }, state: { last_seq: 4 } },
+  })
+  const told: string[] = []
+  const listener = { put: (key: string) => void told.push(key), removed: () => {} }
+  using _watch = await watchBucket({ ...bucket, status } as KV, listener)
+  expect(told).toEqual(['key-1', 'key-4'])
+})

@@ -37,15 +37,25 @@ export async function watchBucket(
 ): Promise<WatchedBucket> {
   const { values, streamInfo } = await bucket.status()
   const watch = new Watch(bucket, listener, silentMs)
-  const isLoaded = watch.tells(streamInfo.state.last_seq)
-  await watch.renew()
-  if (values === 0) return watch
-  for (let told = 0; !(await settledWithin(isLoaded, loadMs)); told = watch.toldRevision) {
-    if (watch.toldRevision > told) continue
+  const isLoaded = watch.tells({ revision: streamInfo.state.last_seq, keys: values })
+  try {
+    await watch.renew()
+    if (values === 0) return watch
+    for (let told = 0; !(await settledWithin(isLoaded, loadMs)); told = watch.toldRevision)
+      if (watch.toldRevision === told) throw notTold(streamInfo.config.name)
+  } catch (error) {
     watch[Symbol.dispose]()
-    throw notTold(streamInfo.config.name)
+    throw error
   }
   return watch
+}
+
+/** What a bucket holds, as its leader says. */
+interface Held {
+  /** The newest one. */
+  readonly revision: number
+  /** How many, with those that were removed. */
+  readonly keys: number
 }
 
 type Entries = Awaited<ReturnType<KV['watch']>>
@@ -57,7 +67,7 @@ class Watch implements WatchedBucket {
   #renewing: Promise<void> | undefined
   #isClosed = false
   #toldRevision = 0
-  #waiting: { revision: number; resolve: () => void } | undefined
+  #waiting: (Held & { told: Set<string>; resolve: () => void }) | undefined
   readonly #looks: NodeJS.Timeout
   #heardMs = performance.now()
   /** The newest revision at the last look. */
@@ -79,10 +89,10 @@ class Watch implements WatchedBucket {
     return this.#toldRevision
   }
 
-  /** Resolves when all up to this revision has been told. */
-  tells(revision: number): Promise<void> {
+  /** Resolves when all of this has been told. */
+  tells(held: Held): Promise<void> {
     return new Promise((resolve) => {
-      this.#waiting = { revision, resolve }
+      this.#waiting = { ...held, told: new Set(), resolve }
     })
   }
 
@@ -111,15 +121,26 @@ class Watch implements WatchedBucket {
       tell(this.#listener, entry)
       this.#heardMs = performance.now()
       this.#toldRevision = entry.revision
-      // The count of those to come is a statistic of NATS. The newest one is the last in any case.
-      if (entry.delta === 0 || entry.revision >= (this.#waiting?.revision ?? 0)) this.#waiting?.resolve()
+      this.#requireMore(entry)
     }
-    this.#waiting?.resolve()
     // The client of NATS gives a watch up when it could not begin it again for long.
     while (!this.#isClosed && entries === this.#entries) {
       await sleep(RENEW_PAUSE_MS, undefined, { ref: false })
       await this.renew().catch(() => {})
     }
+  }
+
+  /**
+   * The server that tells may lag behind the leader, and then takes what it has for all. The newest entry of the leader may
+   * have been removed meanwhile, and the count of those to come is a statistic of NATS: so one of the two is enough.
+   */
+  #requireMore({ key, revision, delta }: KvWatchEntry): void {
+    const waiting = this.#waiting
+    if (waiting === undefined) return
+    waiting.told.add(key)
+    if (waiting.told.size < waiting.keys || (delta !== 0 && revision < waiting.revision)) return
+    this.#waiting = undefined
+    waiting.resolve()
   }
 
   /** Asks NATS after a silence: the watch begins again when what was there at one look is not told by the next. */

@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promise
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { withTimeout } from '@dormouse/async'
 import {
   type BurrowId,
   DormouseError,
@@ -22,6 +23,8 @@ import { connectTo, type MemoryMount, type MemoryPlace, mountMemory } from './me
 const ORIGIN = 'origin.json'
 const BOOT_ID = '/proc/sys/kernel/random/boot_id'
 const PAGE_BYTES = 4096
+/** How long a restore waits for memory of a depot that does not answer, or is slow. */
+export const ARRIVAL_TIMEOUT_MS = 5 * 60_000
 
 /** The memory of a snapshot that is on its way: by the name of the memory file. */
 export type MemoryByName = ReadonlyMap<string, SparseFile>
@@ -152,6 +155,11 @@ export class Arrivals implements AsyncDisposable {
     await running.arrival.done
   }
 
+  /** The same for a restore: its sandbox can do nothing else meanwhile, and the next restore finds what has come. */
+  async requireInTime(id: SnapshotId): Promise<void> {
+    await withTimeout(this.require(id), ARRIVAL_TIMEOUT_MS, () => tooLate(id))
+  }
+
   /** For a snapshot that is deleted. */
   async stop(id: SnapshotId): Promise<void> {
     await this.#running.get(id)?.arrival.stop()
@@ -259,6 +267,17 @@ function workingSetOf(ahead: string, files: readonly ArrivingFile[]) {
     for (const chunk of file.chunksAt(Number(offset), Number(lengthBytes))) found.push({ file, chunk })
   }
   return found
+}
+
+export function tooLate(id: SnapshotId): DormouseError {
+  return new DormouseError(
+    'host_unavailable',
+    `Memory of the snapshot ${id} has not come from the depot in time.`,
+    {
+      hint: 'The server continues to fetch it. Try again.',
+      details: { retryAfterMs: 5_000 },
+    },
+  )
 }
 
 function notResumed(id: SnapshotId): DormouseError {

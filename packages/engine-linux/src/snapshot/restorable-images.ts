@@ -50,7 +50,7 @@ async function unfold(
   workDir: string,
 ): Promise<string> {
   // Pages that are still on their way read as zeros.
-  await arrivals.require(manifest.id)
+  await arrivals.requireInTime(manifest.id)
   const names = manifest.images.map(({ name }) => name)
   let isBegun = false
   await unfolder.use(async (worker) => {

@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { withTimeout } from '@dormouse/async'
-import { type BurrowLimits, DormouseError, type SandboxId } from '@dormouse/contracts'
+import { type BurrowLimits, DormouseError, type SandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { ParkedConnections } from '@dormouse/engine'
+import { ARRIVAL_TIMEOUT_MS, tooLate } from '../arrival/arrivals.ts'
 import { lockAgentSocket } from '../burrow/agent-socket.ts'
 import type { BurrowHost } from '../burrow/burrow-host.ts'
 import {
@@ -203,7 +204,7 @@ async function makeEnds(
 
 /** Lets the CRIU of the spare bring the processes back below PID 1. */
 async function enterCriu(
-  { layout, imageThreads }: SnapshotHost,
+  { layout, imageThreads, arrivals }: SnapshotHost,
   {
     spare,
     first,
@@ -214,6 +215,7 @@ async function enterCriu(
 ): Promise<void> {
   if (spare.restorer === undefined)
     throw new DormouseError('host_unsupported', 'This host has no CRIU that works.')
+  const arriving = arrivals.isArriving(manifest.id) ? manifest.id : undefined
   await requireLocks({ locks: manifest.volumeLocks, mounts: volumes, volumesDir: layout.volumesDir })
   await using images = await prepareImages({
     imageThreads,
@@ -227,7 +229,7 @@ async function enterCriu(
     broken,
   })
   const entered = spare.restorer.enter({ firstPid: first.pid, imagesDir: images.directory, onRestored })
-  const { exitCode, output } = await (volumes.length === 0 ? entered : inTime(entered))
+  const { exitCode, output } = await inTime(entered, { hasVolumes: volumes.length > 0, arriving })
   if (exitCode !== 0) throw explainRestoreFailure(output)
 }
 
@@ -253,12 +255,17 @@ async function closeConnections(
 }
 
 /**
- * Another sandbox can replace a file on a volume with something that blocks when it is opened, such as a pipe. Nothing
- * else makes CRIU wait. When this throws, the burrow is removed, and CRIU with it.
+ * Another sandbox can replace a file on a volume with something that blocks when it is opened, such as a pipe. Memory
+ * that arrives waits for its depot. Nothing else should make CRIU wait. When this throws, the burrow is removed, and CRIU
+ * with it.
  */
-function inTime(entered: Promise<CriuResult>): Promise<CriuResult> {
-  const tooLate = () => new DormouseError('restore_failed', 'The snapshot was not restored in time.')
-  return withTimeout(entered, RESTORE_TIMEOUT_MS, tooLate)
+function inTime(
+  entered: Promise<CriuResult>,
+  { hasVolumes, arriving }: { hasVolumes: boolean; arriving: SnapshotId | undefined },
+): Promise<CriuResult> {
+  const failed = () => new DormouseError('restore_failed', 'The snapshot was not restored in time.')
+  if (hasVolumes) return withTimeout(entered, RESTORE_TIMEOUT_MS, failed)
+  return withTimeout(entered, ARRIVAL_TIMEOUT_MS, arriving === undefined ? failed : () => tooLate(arriving))
 }
 
 /** The kernel's default for pid namespaces, whatever the host allows. */

@@ -133,7 +133,9 @@ async function importSnapshot(engine: SnapshotEngine, snapshot: ImportSnapshot):
   // Layers have no user until the snapshot has its name.
   await engine.afterCollecting(async () => {
     await removeTree(work)
-    await mkdir(join(work, 'snapshot'), { recursive: true, mode: 0o700 })
+    // One by one: with `recursive`, Node.js says ENOENT when the disk is full.
+    await mkdir(work, { mode: 0o700 })
+    await mkdir(join(work, 'snapshot'), { mode: 0o700 })
     try {
       const manifest = await unpackAll(engine, { id, work, parts, needs })
       const absent = await linkKnown(engine, join(work, 'snapshot'), manifest)

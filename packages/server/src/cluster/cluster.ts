@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { SharedDeadline } from '@dormouse/async'
+import { retryUntilDone, SharedDeadline, settledWithin } from '@dormouse/async'
 import {
   type ClusterConnection,
   type Depot,
@@ -8,10 +8,9 @@ import {
   type HostRecord,
   Hosts,
   Lease,
-  type Located,
   Names,
 } from '@dormouse/cluster'
-import { DormouseError, type SandboxId } from '@dormouse/contracts'
+import type { SandboxId } from '@dormouse/contracts'
 import type { Log } from '../log.ts'
 import type { Ownership } from '../sandbox/ownership.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
@@ -23,6 +22,7 @@ import type { ClusterServices } from './cluster-services.ts'
 import { DepotUpkeep } from './depot-upkeep.ts'
 import { FencedEffects } from './fenced-effects.ts'
 import { type OpenDepot, openDepot } from './open-depot.ts'
+import { OwnEntries } from './own-entries.ts'
 import { OwnedSandboxes } from './owned-sandboxes.ts'
 import { Replication } from './replication.ts'
 import { ownershipOf } from './sandbox-ownership.ts'
@@ -51,14 +51,13 @@ export interface ClusterOptions {
   readonly log: Log
 }
 
-const CLAIMS_AT_ONCE = 64
-/** A write of this host under its lease before may come between. */
-const CLAIM_TRIES = 5
 /** How many of the sandboxes and snapshots that a host has fetched it tells the others. */
 const FETCHED_MAX = 100
 const REJOIN_PAUSE_MS = 300
 /** How long a deletion of a copy waits before it is tried again. */
 const EVICT_RETRY_MS = 1_000
+/** A copy that cannot be removed yet, on a full disk for example, does nothing, and must not stop all others. */
+const EVICT_MS = 10_000
 
 /** This host as a member of its cluster: its lease, the sandboxes it owns, and those it takes over. */
 export class Cluster implements AsyncDisposable {
@@ -76,13 +75,18 @@ export class Cluster implements AsyncDisposable {
   /** Set when the shared state is open. */
   services: ClusterServices | undefined
   readonly #options: ClusterOptions
-  readonly #deadline: SharedDeadline
+  readonly #deadline = new SharedDeadline()
+  /** What the gates go by. */
+  readonly #fence: SharedDeadline
+  readonly #entries: OwnEntries
   readonly #ending = new AbortController()
   readonly #lostListeners = new Set<() => void>()
   readonly #joinedListeners = new Set<() => void>()
   #lease: Lease | undefined
   /** A host with a new lease does nothing before it knows which sandboxes are still its own. */
   #isJoined = false
+  /** Its sandboxes were recovered. */
+  #isStarted = false
   readonly #effects: FencedEffects
   #rejoining: Promise<void> | undefined
 
@@ -91,7 +95,7 @@ export class Cluster implements AsyncDisposable {
     const { hosts, directory, depot } = parts
     const { hostId } = rows
     this.#options = options
-    this.#deadline = new SharedDeadline(fence)
+    this.#fence = new SharedDeadline(fence)
     this.#effects = new FencedEffects(deps, log)
     this.hosts = hosts
     this.directory = directory
@@ -103,6 +107,8 @@ export class Cluster implements AsyncDisposable {
     const onLost = (id: SandboxId) => void this.#evict(id)
     const ancestorsOf = (id: SandboxId) => deps.lineage.ancestorsOf(id)
     this.owned = new OwnedSandboxes({ directory, names: this.names, hostId, ancestorsOf, onLost })
+    const { names, owned } = this
+    this.#entries = new OwnEntries({ directory, names, owned, hostId, rows: deps.rows })
     const rowOf = (id: SandboxId) => deps.sandboxes.find(id)?.row
     this.replication = new Replication({ depot, transfer, owned: this.owned, rowOf, log })
     const isHeld = () => this.isHeld
@@ -129,19 +135,31 @@ export class Cluster implements AsyncDisposable {
       openDepot(options),
     ])
     const cluster = new Cluster(options, { hosts, directory, depot })
-    await cluster.#takeLease()
-    await directory.catchUp()
-    await cluster.#claimAll()
+    try {
+      await cluster.#join()
+      deps.ownership = cluster.ownership
+      return cluster
+    } catch (error) {
+      // The next server takes the next lease: a host that starts says nothing of what an earlier server left running.
+      cluster.#lease?.abandon()
+      await cluster[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  async #join(): Promise<void> {
+    const { deps, log } = this.#options
+    await this.#takeLease()
+    await this.directory.catchUp()
+    await this.#entries.claimAll()
     // Before recovery: a burrow may wait for its memory.
-    await cluster.upkeep.resumeArrivals()
+    await this.upkeep.resumeArrivals()
     for (const row of deps.rows.all()) {
-      if (row.state === 'deleting' || !(await cluster.#isGone(row.id))) continue
-      options.log.warn({ sandboxId: row.id }, 'a sandbox is another host’s now; its copy here is removed')
+      if (row.state === 'deleting' || !(await this.#entries.isGone(row.id))) continue
+      log.warn({ sandboxId: row.id }, 'a sandbox is another host’s now; its copy here is removed')
       deps.rows.put({ ...row, state: 'deleting', name: undefined }, row)
     }
-    deps.ownership = cluster.ownership
-    cluster.#isJoined = true
-    return cluster
+    this.#beginToAct()
   }
 
   get hostId(): string {
@@ -205,7 +223,7 @@ export class Cluster implements AsyncDisposable {
   }
 
   isHere(ref: string): boolean {
-    return this.#options.deps.sandboxes.find(ref) !== undefined
+    return this.#options.deps.sandboxes.isHere(ref)
   }
 
   isAlive(hostId: string): boolean {
@@ -252,6 +270,16 @@ export class Cluster implements AsyncDisposable {
 
   /** Publishes what recovery has found. Pre: it has run, and `listener` hears of changes. */
   start(): void {
+    this.#isStarted = true
+    if (this.isHeld) this.#publishAll()
+    else {
+      // The lease has ended meanwhile, and what was recovered since may be another host's.
+      this.#effects.stop()
+      this.#rejoining ??= this.#rejoin()
+    }
+  }
+
+  #publishAll(): void {
     for (const sandbox of this.#options.deps.sandboxes.all()) {
       const { id, row } = sandbox
       this.owned.publish(row)
@@ -273,7 +301,6 @@ export class Cluster implements AsyncDisposable {
     this.hosts[Symbol.dispose]()
     this.directory[Symbol.dispose]()
     await this.depot[Symbol.asyncDispose]()
-    await this.#options.connection[Symbol.asyncDispose]()
   }
 
   async #takeLease(): Promise<void> {
@@ -287,6 +314,7 @@ export class Cluster implements AsyncDisposable {
         describe,
         leaseMs,
         deadline: this.#deadline,
+        fence: this.#fence,
         onLost: () => this.#lose(lease),
       },
       this.#ending.signal,
@@ -300,52 +328,6 @@ export class Cluster implements AsyncDisposable {
     })
   }
 
-  /** Claims the entries of this host for its new lease. A host that takes one over at the same time wins or loses. */
-  async #claimAll(): Promise<void> {
-    const mine = [...this.directory.all()].filter(({ entry }) => entry.host === this.hostId)
-    const { deps } = this.#options
-    const known = new Set(deps.rows.all().map(({ id }) => String(id)))
-    const next = mine[Symbol.iterator]()
-    const work = async () => {
-      for (const located of { [Symbol.iterator]: () => next })
-        await this.#claim(located, known.has(located.id))
-    }
-    await Promise.all(Array.from({ length: CLAIMS_AT_ONCE }, work))
-    // Of two claims at the same moment NATS may have acknowledged both: see `Directory.stands`.
-    await this.directory.catchUp()
-    for (const { id } of [...this.owned.all()])
-      if (this.directory.find(id)?.entry.host !== this.hostId) this.owned.forget(id)
-  }
-
-  async #claim(located: Located, hasRow: boolean, tries = CLAIM_TRIES): Promise<void> {
-    const { entry, id } = located
-    if (tries === 0)
-      throw new DormouseError('cluster_unavailable', 'NATS does not let this host claim its sandboxes.')
-    // The server ended before the sandbox was created.
-    if (!hasRow && entry.state === 'creating') {
-      if (await this.directory.remove(located)) await this.#releaseName(located)
-      return
-    }
-    const claimed = await this.directory.change(located, { ...entry, epoch: this.owned.epoch })
-    if (claimed !== undefined) return this.owned.hold(claimed)
-    const now = await this.directory.read(id)
-    if (now?.entry.host === this.hostId) await this.#claim(now, hasRow, tries - 1)
-  }
-
-  async #releaseName({ id, entry: { name, owner } }: Located): Promise<void> {
-    if (name !== undefined) await this.names.release(id, { name, owner })
-  }
-
-  /**
-   * Another host owns the sandbox, or has deleted it. An entry that is missing proves nothing: NATS may have lost it, and
-   * a host never removes a sandbox for that.
-   */
-  async #isGone(id: SandboxId): Promise<boolean> {
-    if (this.owned.find(id) !== undefined) return false
-    const located = await this.directory.read(id)
-    return located === undefined ? await this.directory.wasRemoved(id) : located.entry.host !== this.hostId
-  }
-
   #lose(lease: Lease): void {
     if (this.#lease !== lease) return
     this.#isJoined = false
@@ -353,7 +335,14 @@ export class Cluster implements AsyncDisposable {
     this.#options.log.error({ epoch: lease.epoch }, said)
     this.#effects.stop()
     for (const listener of this.#lostListeners) listener()
-    if (!this.#ending.signal.aborted) this.#rejoining ??= this.#rejoin()
+    // While the host starts, `start` does that: nothing can be evicted before it was recovered.
+    if (this.#isStarted && !this.#ending.signal.aborted) this.#rejoining ??= this.#rejoin()
+  }
+
+  /** Pre: this host knows which sandboxes are its own. The lease may have ended meanwhile. */
+  #beginToAct(): void {
+    this.#isJoined = this.#lease?.isHeld === true
+    if (this.#isJoined) this.#lease?.act()
   }
 
   async #rejoin(): Promise<void> {
@@ -363,14 +352,16 @@ export class Cluster implements AsyncDisposable {
         await this.#takeLease()
         this.owned.reset()
         await this.directory.catchUp()
-        await this.#claimAll()
-        for (const { id } of [...deps.sandboxes.all()]) if (await this.#isGone(id)) await this.#evict(id)
+        await this.#entries.claimAll()
+        for (const { id } of [...deps.sandboxes.all()])
+          if (await this.#entries.isGone(id)) await settledWithin(this.#evict(id), EVICT_MS)
         await this.services?.claimAll()
+        this.#beginToAct()
+        const lease = this.#lease
+        void this.#effects.resume(() => this.isHeld && this.#lease === lease)
         // The lease may have ended meanwhile: then all begins again.
-        this.#isJoined = this.#lease?.isHeld === true
-        await this.#effects.resume(() => this.isHeld)
         if (!this.isHeld) continue
-        this.start()
+        this.#publishAll()
         for (const listener of this.#joinedListeners) listener()
         log.info({ epoch: this.owned.epoch }, 'this host has a lease again')
         this.#rejoining = undefined
@@ -385,16 +376,17 @@ export class Cluster implements AsyncDisposable {
   /** Removes the copy of a sandbox that another host owns. */
   async #evict(id: SandboxId): Promise<void> {
     const { deps, log } = this.#options
-    const sandbox = deps.sandboxes.find(id)
     this.owned.forget(id)
+    const sandbox = deps.sandboxes.find(id)
     if (sandbox === undefined || sandbox.isDeleted) return
+    sandbox.isLeaving = true
     log.warn({ sandboxId: id }, 'a sandbox is another host’s now; its copy here is removed')
     deps.network.shut(id)
     await sandbox.burrow?.destroy().catch(() => {})
-    await sandbox.delete().catch(async (err: unknown) => {
-      log.error({ sandboxId: id, err }, 'the copy of a sandbox could not be removed')
-      await sleep(EVICT_RETRY_MS, undefined, { ref: false })
-      if (!this.#ending.signal.aborted) await this.#evict(id)
+    await retryUntilDone(() => sandbox.delete(), {
+      delayMs: EVICT_RETRY_MS,
+      isOver: () => this.#ending.signal.aborted,
+      onFailure: (err) => log.error({ sandboxId: id, err }, 'the copy of a sandbox could not be removed'),
     })
   }
 }

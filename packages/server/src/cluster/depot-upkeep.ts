@@ -6,13 +6,15 @@ import {
   type Directory,
   type Hosts,
 } from '@dormouse/cluster'
-import { hasErrorCode, type SnapshotId } from '@dormouse/contracts'
+import type { SnapshotId } from '@dormouse/contracts'
 import type { SnapshotNeeds } from '@dormouse/engine'
 import type { Log } from '../log.ts'
 import { namedByList, partsInDepot } from './depot-lists.ts'
 import type { SnapshotCarrier } from './snapshot-carrier.ts'
 
 const EVERY_MS = 3600 * 1000
+/** What did not arrive, because the depot did not answer or the disk was full, is fetched again. */
+const RESUME_MS = 10_000
 /** A host that was away for longer may publish sandboxes again that were deleted meanwhile. */
 const MARKS_KEPT_MS = 30 * DAY_MS
 
@@ -24,33 +26,44 @@ export interface DepotUpkeepOptions {
   readonly transfer: SnapshotCarrier
   readonly isHeld: () => boolean
   readonly log: Log
+  /** How often interrupted arrivals are looked for. */
+  readonly resumeMs?: number
 }
 
 /** Collects the depot once an hour, on one of the hosts, and fetches what an earlier server did not get to. */
 export class DepotUpkeep implements Disposable {
   readonly #options: DepotUpkeepOptions
   readonly #timer: NodeJS.Timeout
+  readonly #resumes: NodeJS.Timeout
+  #resuming: Promise<void> | undefined
 
   constructor(options: DepotUpkeepOptions) {
     this.#options = options
     this.#timer = setInterval(() => void this.#collectInTurn(), EVERY_MS)
     this.#timer.unref()
+    const resume = () => void this.resumeArrivals().catch(() => {})
+    this.#resumes = setInterval(resume, options.resumeMs ?? RESUME_MS).unref()
   }
 
   [Symbol.dispose](): void {
     clearInterval(this.#timer)
+    clearInterval(this.#resumes)
   }
 
-  /** Continues arrivals that ended with an earlier server. */
-  async resumeArrivals(): Promise<void> {
+  /** Continues arrivals that ended with an earlier server, or failed. Without them a sandbox would not wake here. */
+  resumeArrivals(): Promise<void> {
+    this.#resuming ??= this.#resumeAll().finally(() => {
+      this.#resuming = undefined
+    })
+    return this.#resuming
+  }
+
+  async #resumeAll(): Promise<void> {
     const { transfer, log } = this.#options
-    for (const { id, origin } of await transfer.interrupted()) {
-      await this.#resume(id, origin).catch((err: unknown) => {
-        log.error({ snapshotId: id, err }, 'the memory of a snapshot cannot be fetched')
-        if (hasErrorCode(err, 'cluster_unavailable'))
-          setTimeout(() => void this.resumeArrivals(), 1_000).unref()
-      })
-    }
+    for (const { id, origin } of await transfer.interrupted())
+      await this.#resume(id, origin).catch((err: unknown) =>
+        log.error({ snapshotId: id, err }, 'the memory of a snapshot cannot be fetched'),
+      )
   }
 
   /** Lists of further snapshots that stay. Set when the shared state is open. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readFileSync, statfsSync } from 'node:fs'
+import { readFileSync, statfsSync, statSync } from 'node:fs'
 import { arch, cpus, loadavg, release, totalmem } from 'node:os'
 import type { HostDescription } from '@dormouse/cluster'
 import type { Sandboxes } from '../sandbox/sandboxes.ts'
@@ -73,10 +73,14 @@ function describeCpu(): NonNullable<HostDescription['cpu']> {
   return { model: cpus()[0]?.model ?? 'unknown', fingerprint }
 }
 
-/** The lock of the data directory holds within one boot of one machine. */
+/**
+ * The lock of the data directory holds within one boot of one machine. Containers may have copies of it at the same path,
+ * so its inode counts, too.
+ */
 function instanceOf(dataDir: string): string {
   const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()
-  return createHash('sha256').update(`${boot} ${dataDir}`).digest('hex').slice(0, 16)
+  const { dev, ino } = statSync(dataDir)
+  return createHash('sha256').update(`${boot} ${dataDir} ${dev} ${ino}`).digest('hex').slice(0, 16)
 }
 
 function availableBytes(): number {

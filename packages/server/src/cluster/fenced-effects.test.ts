@@ -12,18 +12,22 @@ function slowBurrow({ freezeMs, thawMs }: { freezeMs: number; thawMs: number }) 
   return { id: 'burrow', steps, freeze: step('frozen', freezeMs), thaw: step('thawed', thawMs) }
 }
 
-function effectsOf(burrow: ReturnType<typeof slowBurrow>, openMs = 0) {
+function effectsOf(burrow: ReturnType<typeof slowBurrow>, openMs = 0, ...others: (typeof burrow)[]) {
   const opened: string[] = []
-  const sandbox = { burrow, id: 'sb_1', row: { state: 'running' }, isDeleted: false }
+  const sandboxIn = (one: typeof burrow) => ({
+    ...{ burrow: one, id: one.id, row: { state: 'running' }, isDeleted: false },
+  })
+  const sandbox = sandboxIn(burrow)
+  const all = [sandbox, ...others.map(sandboxIn)]
   const open = async () => {
     await sleep(openMs)
     opened.push('open')
   }
   const deps = {
-    sandboxes: { all: () => [sandbox] },
+    sandboxes: { all: () => all },
     network: { shut: () => opened.push('shut'), open },
   }
-  return { opened, effects: new FencedEffects(deps as never, { error: () => {} }) }
+  return { opened, sandbox, effects: new FencedEffects(deps as never, { error: () => {} }) }
 }
 
 it('lets a sandbox continue when the next lease comes before the freeze of the last one is done', async () => {
@@ -64,4 +68,26 @@ it('lets a sandbox continue after a lease that ended while its gate was opened',
   isHeld = true
   await effects.resume(() => isHeld)
   expect(burrow.steps).toEqual(['frozen', 'thawed', 'frozen', 'thawed'])
+})
+
+it('leaves a sandbox frozen that has fallen asleep while it was to be thawed, with a gate for its wake', async () => {
+  const burrow = slowBurrow({ freezeMs: 0, thawMs: 30 })
+  const { effects, opened, sandbox } = effectsOf(burrow)
+  sandbox.row = { state: 'suspending' }
+  effects.stop()
+  const resumed = effects.resume(() => true)
+  await sleep(50)
+  sandbox.row = { state: 'standby' }
+  await resumed
+  expect(burrow.steps).toEqual(['frozen', 'thawed', 'frozen'])
+  expect(opened).toEqual(['shut', 'open'])
+})
+
+it('lets the other sandboxes continue while one cannot be thawed', async () => {
+  const stuck = slowBurrow({ freezeMs: 0, thawMs: 60_000 })
+  const free = slowBurrow({ freezeMs: 0, thawMs: 0 })
+  const { effects } = effectsOf(stuck, 0, { ...free, id: 'free' })
+  effects.stop()
+  void effects.resume(() => true)
+  await expect.poll(() => free.steps).toEqual(['frozen', 'thawed'])
 })

@@ -1,7 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { KeyedMutex } from '@dormouse/async'
 import type { Burrow } from '@dormouse/engine'
 import type { Log } from '../log.ts'
+import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
+
+const LOOK_MS = 10
 
 /** What the sandboxes of this host do outside: it stops when the lease has ended, and continues with the next one. */
 export class FencedEffects {
@@ -31,21 +35,33 @@ export class FencedEffects {
     }
   }
 
-  /** Pre: the host has a lease and has claimed its sandboxes again. Ends early when `isHeld` is false again. */
+  /**
+   * Pre: the host has a lease and has claimed its sandboxes again. Ends early when `isHeld` is false, which then stays so. A
+   * burrow that cannot be thawed for long, while CRIU is in it, does not delay the others.
+   */
   async resume(isHeld: () => boolean): Promise<void> {
-    const { sandboxes, network } = this.#deps
-    for (const sandbox of sandboxes.all()) {
-      const { burrow, id, row } = sandbox
-      if (burrow === undefined || !this.#stopped.has(burrow)) continue
-      if (row.state === 'standby' || sandbox.isDeleted) continue
-      if (!isHeld()) return
+    await Promise.all([...this.#deps.sandboxes.all()].map((sandbox) => this.#resumeOne(sandbox, isHeld)))
+  }
+
+  async #resumeOne(sandbox: Sandbox, isHeld: () => boolean): Promise<void> {
+    const { burrow, id } = sandbox
+    if (burrow === undefined || !this.#stopped.has(burrow) || !isHeld()) return
+    const isAsleep = () => sandbox.row.state === 'standby'
+    const isOver = () => !isHeld() || sandbox.isDeleted || sandbox.burrow !== burrow
+    if (!isAsleep()) {
       await this.#inTurn(burrow, id, 'thaw')
-      // The lease ended meanwhile, and its end has stopped this burrow again.
-      if (!isHeld()) return
-      await network.open(sandbox, burrow)
-      if (!isHeld()) return
-      this.#stopped.delete(burrow)
+      // A snapshot may have been taken of it all the while. If the sandbox sleeps at it now, nothing in it may run.
+      while (sandbox.row.state === 'suspending' && !isOver()) await sleep(LOOK_MS)
+      if (isOver()) return
+      if (isAsleep()) {
+        await this.#inTurn(burrow, id, 'freeze')
+        // Unless it was woken beside that.
+        if (!isAsleep()) await this.#inTurn(burrow, id, 'thaw')
+      }
     }
+    if (isOver()) return
+    await this.#deps.network.open(sandbox, burrow)
+    if (isHeld()) this.#stopped.delete(burrow)
   }
 
   async #inTurn(burrow: Burrow, sandboxId: string, step: 'freeze' | 'thaw'): Promise<void> {

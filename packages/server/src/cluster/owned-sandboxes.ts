@@ -32,6 +32,8 @@ export class OwnedSandboxes {
   readonly #owned = new Map<string, Located>()
   readonly #newest = new Map<string, SandboxRow>()
   readonly #writing = new Map<string, Promise<void>>()
+  /** Those that are being given away: the other host may continue them before this one hears that it has them. */
+  readonly #given = new Set<string>()
   #isClosed = false
 
   constructor(options: OwnedSandboxesOptions) {
@@ -42,9 +44,9 @@ export class OwnedSandboxes {
     return this.#owned.get(id)
   }
 
-  /** Also when the directory does not have it yet. */
+  /** Also when the directory does not have it yet. Not while another host may have got it. */
   has(id: string): boolean {
-    return this.#owned.has(id) || this.#newest.has(id)
+    return !this.#given.has(id) && (this.#owned.has(id) || this.#newest.has(id))
   }
 
   all(): Iterable<Located> {
@@ -147,12 +149,14 @@ export class OwnedSandboxes {
   /** Forgets which entries are this host's, before it claims them for a new lease. */
   reset(): void {
     this.#owned.clear()
+    this.#given.clear()
   }
 
   /** The sandbox is another host's from now on. */
   forget(id: string): void {
     this.#owned.delete(id)
     this.#newest.delete(id)
+    this.#given.delete(id)
   }
 
   /** This host has claimed the entry. */
@@ -188,7 +192,27 @@ export class OwnedSandboxes {
     const located = this.#owned.get(id)
     if (located === undefined) return false
     const entry = { ...located.entry, ...to, generation: located.entry.generation + 1 }
-    return (await this.#options.directory.change(located, entry)) !== undefined
+    this.#given.add(id)
+    try {
+      const isGiven = (await this.#options.directory.change(located, entry)) !== undefined
+      if (!isGiven) this.#given.delete(id)
+      return isGiven
+    } catch (error) {
+      void this.#takeBack(id)
+      throw error
+    }
+  }
+
+  /** The answer to a gift was lost. A write of this host is refused when the gift was made, and prevents it otherwise. */
+  async #takeBack(id: string): Promise<void> {
+    while (this.#given.has(id) && !this.#isClosed) {
+      const located = this.#owned.get(id)
+      if (located === undefined) break
+      const isMine = await this.#inTurn(id, () => this.#put(located, located.entry)).catch(() => undefined)
+      if (isMine !== undefined) break
+      await sleep(RETRY_MS, undefined, { ref: false })
+    }
+    this.#given.delete(id)
   }
 
   /** Resolves when what was published before is written. */

@@ -13,6 +13,7 @@ import { DormouseError, type SandboxId, type SnapshotId } from '@dormouse/contra
 import { Sandbox } from '../sandbox/sandbox.ts'
 import type { SandboxDependencies } from '../sandbox/sandbox-dependencies.ts'
 import type { SandboxRow } from '../store/sandbox-rows.ts'
+import { movedAway } from './cluster-errors.ts'
 import { partsInDepot } from './depot-lists.ts'
 import type { OwnedSandboxes } from './owned-sandboxes.ts'
 import { reasonToStay } from './replication.ts'
@@ -50,7 +51,7 @@ export class TakeOver {
   /** Finds where a sandbox is, and brings it here when its host is lost. Throws `host_unavailable`. */
   async locate(id: string, { isFresh }: { isFresh: boolean }): Promise<Place> {
     const { deps, directory, hosts, hostId } = this.#options
-    if (deps.sandboxes.find(id) !== undefined) return { kind: 'here' }
+    if (deps.sandboxes.isHere(id)) return { kind: 'here' }
     const located = (isFresh ? undefined : directory.find(id)) ?? (await directory.read(id))
     if (located === undefined) return { kind: 'unknown' }
     const host = hosts.find(located.entry.host)
@@ -67,7 +68,7 @@ export class TakeOver {
 
   async #bring(id: SandboxId, { isOnlyHere = false } = {}): Promise<Place> {
     const { deps, directory, hosts, hostId, owned } = this.#options
-    if (deps.sandboxes.find(id) !== undefined) return { kind: 'here' }
+    if (deps.sandboxes.isHere(id)) return { kind: 'here' }
     const located = await directory.read(id)
     if (located === undefined) return { kind: 'unknown' }
     const { entry } = located
@@ -76,6 +77,8 @@ export class TakeOver {
       const host = hosts.find(entry.host)
       if (host !== undefined) return { kind: 'elsewhere', host }
     }
+    // Its former copy is still being removed.
+    if (deps.sandboxes.find(id) !== undefined) throw movedAway(id)
     const other = this.#placeOf(located, isOnlyHere)
     if (other !== undefined) {
       if (isGiven) await this.#giveOn(located, other)
@@ -91,8 +94,9 @@ export class TakeOver {
     }
     const claimed = await directory.change(located, next)
     if (claimed === undefined || !(isGiven || (await directory.stands(claimed)))) throw stillHeld(entry.host)
-    const wasLost = !isGiven && entry.state !== 'standby'
-    await this.#import(claimed, { wasLost, from: entry.host, isGiven })
+    // What is given away sleeps. Otherwise this host has claimed it before, and did not get to import it.
+    const wasLost = entry.state !== 'standby'
+    await this.#import(claimed, { wasLost, from: entry.host, isGiven: isGiven && !wasLost })
     return { kind: 'here' }
   }
 
@@ -154,7 +158,7 @@ export class TakeOver {
   }
 
   async #import(located: Located, how: { wasLost: boolean; from: string; isGiven: boolean }): Promise<void> {
-    const { deps, transfer, depot, owned } = this.#options
+    const { deps, transfer, depot, owned, isHeld } = this.#options
     const { replica } = located.entry
     if (replica === undefined) throw notReplicated(located.entry.host, 'it was never replicated to the depot')
     const began = performance.now()
@@ -183,6 +187,8 @@ export class TakeOver {
       },
     }
     const at = snapshot.createdAt.toISOString()
+    // The import takes a while. A host that had no lease for a moment may not own the sandbox any more.
+    if (!isHeld() || owned.epoch !== located.entry.epoch) throw stillHeld(how.from)
     deps.db.transaction(() => {
       deps.snapshots.put(snapshot, { owner: row.owner, isKept: false })
       deps.rows.put(row)
@@ -196,10 +202,12 @@ export class TakeOver {
       })
     })
     owned.hold(located)
-    // The name would only stay taken.
-    await owned.settleName(row).catch(() => {})
-    deps.sandboxes.add(new Sandbox(deps, row, 'another host'))
+    // Before anything waits: a host that loses its lease now finds the sandbox among its own.
+    const sandbox = new Sandbox(deps, row, 'another host')
+    deps.sandboxes.add(sandbox)
     owned.publish(row)
+    // Without that, a name that it was about to get would only stay taken.
+    await sandbox.exclusive(() => owned.settleName(sandbox.row)).catch(() => {})
   }
 }
 

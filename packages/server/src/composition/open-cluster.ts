@@ -64,7 +64,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
   const rows = new ClusterRows(db)
   const key = new ClusterKey(readClusterKey(config, () => ClusterKey.create()))
   const { replicas, leaseMs, ...address } = config.cluster
-  const connection = await connectCluster({ ...address, replicas, key, hostId: rows.hostId })
+  const connection = closing.use(await connectCluster({ ...address, replicas, key, hostId: rows.hostId }))
   const advice = adviseOnNats(connection.nats.info?.version ?? '', replicas)
   if (advice !== undefined) log.warn({}, advice)
   const { sandboxes } = opened.deps
@@ -101,7 +101,7 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
   opened.deps.spread = nodes
   return {
     ...{ member: cluster, rows, db, transfer, nodes },
-    elsewhere: new ListElsewhere(cluster.directory, (id) => sandboxes.find(id) !== undefined),
+    elsewhere: new ListElsewhere(cluster.directory, (id) => sandboxes.isHere(id)),
   }
 }
 

@@ -99,7 +99,7 @@ export async function shareState(options: ShareState, closing: Closing): Promise
   })
   options.fleet.elsewhere = new SharedFleet({
     ...{ directory: cluster.directory, peers, snapshots, usage: shared },
-    isHere: (id) => opened.deps.sandboxes.find(id) !== undefined,
+    isHere: (id) => opened.deps.sandboxes.isHere(id),
   })
   options.metrics.addCluster(() => clusterNumbers(cluster))
   return {
@@ -123,11 +123,14 @@ async function openServices(
   { config, stores, cluster, transfer, log }: ShareState,
   parts: { peers: Peers; snapshots: SharedSnapshots },
 ): Promise<ClusterServices> {
+  const { epoch } = cluster.owned
   const services = await ClusterServices.open({
     ...{ ...parts, cluster, transfer, rows: stores.services, leaseMs: config.cluster.leaseMs, log },
     clearLog: (id) => clearServiceLog(stores.journalDb, id),
   })
   cluster.services = services
+  // A new lease meanwhile has found no services.
+  if (cluster.owned.epoch !== epoch) await services.claimAll()
   cluster.upkeep.marked.push(services.directory)
   return services
 }
@@ -176,7 +179,7 @@ async function openSnapshots(options: ShareState): Promise<SharedSnapshots> {
 /** Sandboxes of this owner on other hosts, as the directory knows them. */
 function* rowsElsewhere({ cluster, opened }: ShareState, owner: string): Generator<SandboxRow> {
   for (const { id, entry } of cluster.directory.all()) {
-    if (entry.owner !== owner || opened.deps.sandboxes.find(id) !== undefined) continue
+    if (entry.owner !== owner || opened.deps.sandboxes.isHere(id)) continue
     yield { ...(entry.row as SandboxRow), state: entry.state as SandboxRow['state'] }
   }
 }

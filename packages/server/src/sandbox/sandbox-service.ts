@@ -109,7 +109,11 @@ export class SandboxService implements SandboxCalls {
   list(query: SandboxQuery, caller: Caller): Page<SandboxAnswer> {
     const { rows, sandboxes } = this.deps
     const { items, nextCursor } = rows.list(query, caller.isAdmin ? undefined : caller.keyId)
-    return { items: items.flatMap(({ id }) => sandboxes.find(id)?.view() ?? []), nextCursor }
+    const views = items.flatMap(({ id }) => {
+      const found = sandboxes.find(id)
+      return found === undefined || found.isLeaving ? [] : found.view()
+    })
+    return { items: views, nextCursor }
   }
 
   listSnapshots(

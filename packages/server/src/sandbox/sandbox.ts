@@ -62,6 +62,8 @@ export class Sandbox {
   readonly pendingWrites: PendingWrites
   /** Dead burrows whose files could not be saved. They stay on disk for the next start to try again. */
   readonly unsavedBurrows = new Set<Burrow>()
+  /** It is another host's now: callers do not see its copy, which is being removed. */
+  isLeaving = false
   /** Its row and its burrows are gone. */
   isRemoved = false
   /** Why the last standby was refused, and when to try again by the monotonic clock. */
@@ -69,7 +71,6 @@ export class Sandbox {
   #row: SandboxRow
   #effectiveRow: SandboxRow | undefined
   #burrow: Burrow | undefined
-  /** The last burrow whose processes ended by themselves. */
   #deadBurrow: Burrow | undefined
   #waking: Promise<void> | undefined
   #openingNetwork: Promise<void> | undefined
@@ -122,7 +123,7 @@ export class Sandbox {
   }
 
   get isDeleted(): boolean {
-    return this.#row.state === 'deleting'
+    return this.#row.state === 'deleting' || this.isLeaving
   }
 
   get ageMs(): number {
@@ -300,7 +301,7 @@ export class Sandbox {
   async flushPendingWrites(): Promise<void> {
     if (this.pendingWrites.isEmpty) return
     await this.pendingWrites.flush()
-    if (this.isDeleted) this.deps.sandboxes.remove(this)
+    if (this.#row.state === 'deleting') this.deps.sandboxes.remove(this)
   }
 
   /** Records an outcome. If that fails, throws, and `write` stays pending until it succeeds. */

@@ -41,6 +41,11 @@ export class Sandboxes {
     return this.#byId.get(id)
   }
 
+  /** Callers see it here. */
+  isHere(id: string): boolean {
+    return this.#byId.get(id)?.isDeleted === false
+  }
+
   /** A name is free again as soon as the deletion of its sandbox has begun. */
   findNamed(name: string, owner: string): Sandbox | undefined {
     const found = this.#byName.get(nameKey(name, owner))

@@ -1,6 +1,7 @@
 import { DormouseError } from '@dormouse/contracts'
 import type { Burrow } from '@dormouse/engine'
 import type { SandboxRow } from '../../store/sandbox-rows.ts'
+import { endBurrow } from '../end-burrow.ts'
 import { requireMemoryLimit } from '../paused.ts'
 import type { Sandbox } from '../sandbox.ts'
 import { noSuchSandbox } from '../sandbox-errors.ts'
@@ -65,12 +66,25 @@ async function restore(sandbox: Sandbox, cause: WakeCause): Promise<void> {
   let burrow: Burrow
   try {
     deps.disk.makeRoomToWake()
-    burrow = await deps.starts.run(row.owner, () => burrowFromHead(sandbox))
+    burrow = await deps.starts.run(row.owner, () => ownBurrow(sandbox))
   } catch (error) {
     await recordFailedWake(sandbox, error)
     throw error
   }
   await recordWake(sandbox, burrow, { cause, latencyMs: performance.now() - began })
+}
+
+/** It takes a while, in which another host may have continued the sandbox. */
+async function ownBurrow(sandbox: Sandbox): Promise<Burrow> {
+  const { deps, id } = sandbox
+  const burrow = await burrowFromHead(sandbox)
+  try {
+    deps.ownership?.require(id)
+    return burrow
+  } catch (error) {
+    await endBurrow(deps, burrow)
+    throw error
+  }
 }
 
 /** A sandbox that never slept and lost its processes has no head, and starts from its template. */
