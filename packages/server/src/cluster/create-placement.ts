@@ -84,7 +84,7 @@ export class CreatePlacement implements CreateElsewhere {
     // What is wrong with a template that no host has, this host says best.
     if (isUnable) return origin.isKnown && candidates.length > 0
     const own = candidates.find(({ record }) => record.id === this.#options.cluster.hostId)
-    return own !== undefined && lacksDisk(origin, own.record)
+    return own !== undefined && (origin.problemOf(own.record) !== undefined || lacksDisk(origin, own.record))
   }
 
   #originOf(

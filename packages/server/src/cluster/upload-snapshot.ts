@@ -39,8 +39,8 @@ export async function uploadSnapshot(
     }
     const base = `all-${listNameOf(parts[0]?.key ?? snapshotId)}`
     const list = await depot.putList(base, { parts: listed } satisfies SnapshotList)
-    const sizes = await Promise.all(listed.map((part) => sizeOf(depot, part)))
-    const bytes = sizes.reduce((sum, size) => sum + size, 0)
+    const each = await Promise.all(listed.map((part) => sizeOf(depot, part)))
+    const bytes = each.reduce((sum, size) => sum + size, 0)
     // What it relies on may be collected. The next try relies on newer objects.
     if ((await depot.period()) > begun + 1) throw new Error('the upload took longer than a period')
     return { list, needs, bytes, sentBytes }
