@@ -55,13 +55,7 @@ import { ArrivedFiles } from './snapshot/arrived-files.ts'
 import { BootedTemplates, treeOf } from './snapshot/booted-template.ts'
 import { type Introduction, type MakeBurrow, makeBurrow } from './snapshot/make-burrow.ts'
 import { removeUnused } from './snapshot/remove-unused.ts'
-import {
-  checkChildren,
-  continueSaved,
-  makeChildren,
-  saveBurrow,
-  untilMemoryIsHere,
-} from './snapshot/save-burrow.ts'
+import { checkChildren, continueSaved, makeChildren, saveBurrow } from './snapshot/save-burrow.ts'
 import { FileReaders } from './snapshot/snapshot-files.ts'
 import { describeSnapshot, MicrovmSnapshotStore } from './snapshot/snapshot-store.ts'
 import { checkPart, listParts } from './snapshot/stored-parts.ts'
@@ -209,7 +203,7 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
 
   /** Only waits for memory: the changed pages are found when the machine stands still, in milliseconds. */
   async prepareSnapshot(burrow: Burrow, signal?: AbortSignal): Promise<void> {
-    await untilMemoryIsHere(this.#host, this.#own(burrow), signal)
+    await this.#own(burrow).untilMemoryIsHere(signal)
   }
 
   async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<SavedBurrow> {

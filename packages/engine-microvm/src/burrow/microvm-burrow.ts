@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { abortable } from '@dormouse/async'
 import {
   type BurrowLimits,
   type BurrowLimitsInput,
@@ -263,6 +264,13 @@ export class MicrovmBurrow implements Burrow {
 
   takeEnds(): readonly OpenEnd[] {
     return this.connections.takeEnds()
+  }
+
+  /** A snapshot refers to memory files of the one before, which may still be on their way. */
+  async untilMemoryIsHere(signal?: AbortSignal): Promise<void> {
+    const { parent } = this.record
+    const { arrivals } = this.#host
+    if (parent !== undefined && arrivals.isArriving(parent)) await abortable(arrivals.require(parent), signal)
   }
 
   /**

@@ -1,5 +1,4 @@
 import { rm } from 'node:fs/promises'
-import { abortable } from '@dormouse/async'
 import { DormouseError, newSnapshotId, type SandboxId } from '@dormouse/contracts'
 import type { ForkOptions, ParkedConnections, SnapshotOptions } from '@dormouse/engine'
 import { explainFullDisk, sendUnacknowledgedAgain } from '@dormouse/engine-linux/for-engines'
@@ -29,7 +28,7 @@ export async function saveBurrow(
     isForked,
   }: Pick<SnapshotOptions, 'kind' | 'leave' | 'signal'> & { readonly isForked?: boolean },
 ): Promise<SavedMicrovm> {
-  if (kind === 'full') await untilMemoryIsHere(host, burrow, signal)
+  if (kind === 'full') await burrow.untilMemoryIsHere(signal)
   signal?.throwIfAborted()
   burrow.claimSaving({ mayHaveEnded: kind === 'files' })
   const id = newSnapshotId()
@@ -51,15 +50,6 @@ export async function saveBurrow(
   if (endsAfter) await burrow.endAfterSnapshot(id)
   else await burrow.resumeAfterFailedSave({ wasFrozen })
   return { manifest, wasFrozen, connections }
-}
-
-/** The next snapshot refers to memory files of the last one. Until then others may destroy the burrow. */
-export async function untilMemoryIsHere(
-  { arrivals }: MicrovmHost,
-  { record: { parent } }: MicrovmBurrow,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  if (parent !== undefined && arrivals.isArriving(parent)) await abortable(arrivals.require(parent), signal)
 }
 
 async function prepareAndStop(
