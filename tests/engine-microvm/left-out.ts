@@ -2,10 +2,6 @@
 const REASONS: readonly (readonly [beginning: string, reason: string])[] = [
   ['timers: a snapshot knows the earliest', 'the engine has no timers: QEMU stops all clocks of a machine'],
   [
-    'after rm -rf / as root',
-    'root of a machine can delete its device files, so no new shell starts; with processes those are mounts',
-  ],
-  [
     'code inside can neither change the network nor see packets',
     'root of a machine owns its network card; the gate is outside',
   ],
