@@ -14,7 +14,7 @@ import struct
 import sys
 
 PAGE = 4096
-REPORT_EVERY = 1000
+REPORT_EVERY = 100
 CONSOLE_PORT = 0x3F8
 # Selectors, queue addresses, notifications and the status of a virtio-mmio device; and any other register.
 VIRTIO = [0x14, 0x20, 0x24, 0x30, 0x38, 0x44, 0x50, 0x64, 0x70, 0x80, 0x84, 0x90, 0x94, 0xA0, 0xA4]
@@ -107,10 +107,10 @@ def main() -> None:
         for byte in f"\n{line}\n".encode():
             ports.write(CONSOLE_PORT, byte)
 
-    for number in range(1, int(rounds) + 1):
-        target.attack()
+    for number in range(int(rounds) + 1):
         if number % REPORT_EVERY == 0 or number == int(rounds):
             report(f"fuzz {json.dumps({**target.numbers, 'rounds': number})}")
+        target.attack()
     report("fuzzed")
 
 
