@@ -5,12 +5,12 @@ import type { MicrovmEngine } from '@dormouse/engine-microvm'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { MicrovmBurrow } from '../../packages/engine-microvm/src/burrow/microvm-burrow.ts'
 import { heldBytes } from '../held-memory.ts'
+import { lastReport, type Report, roundsOf, SEED, timeoutOf } from './attack-reports.ts'
 import { BOOT_TIMEOUT_MS, type MicrovmFactory, microvmFactory, microvmMissing } from './microvm-factory.ts'
 
 const missing = await microvmMissing()
 const MIB = 1024 ** 2
-const SEED = Number(process.env['DORMOUSE_FUZZ_SEED'] ?? 19)
-const ROUNDS = Number(process.env['DORMOUSE_FUZZ_ROUNDS'] ?? 1_000)
+const ROUNDS = roundsOf(1_000)
 /** Numbers that the standard of virtio gives to devices. */
 const KIND = { network: 1, disk: 2, console: 3, random: 4, balloon: 5 } as const
 /** As in fuzz-queues.py. */
@@ -20,8 +20,13 @@ const HELD_MAX_BYTES = 24 * MIB
 const FLOOD_BYTES = 64 * MIB
 /** So often a guest says that it gives more credit than a stream may hold. */
 const CREDITS = 200
-/** So often the neighbour answers before a machine that reports nothing counts as stopped. */
-const SILENT_ROUNDS_MAX = 40
+
+interface QueueReport extends Report {
+  readonly devices: readonly number[]
+  /** Requests of a driver that were answered. */
+  readonly 'honest used'?: number
+  readonly 'false ignored'?: number
+}
 
 /** Root of the guest replaces the drivers of its devices; the host and a neighbour keep answering. */
 // Skip: QEMU and the kernel of guests are installed only when asked for.
@@ -126,7 +131,7 @@ describe.skipIf(missing !== undefined)(`a guest without drivers${missing ? `: ${
       const attack = `/root/attack.py ${SEED} ${ROUNDS} /dev/ttyS0 ${how} ${kinds.join(' ')}`
       // The answer may be lost already.
       void burrow.guest.processes.start({ shell: `setsid python3 ${attack} 2> /dev/ttyS0` }).catch(() => {})
-      const last = reportsIn(await readConsole(burrow)).at(-1)!
+      const last = await lastReport<QueueReport>(burrow, neighbourAnswers)
       expect(last.devices).toEqual(devices)
       expect(last['false ignored']).toBeGreaterThan(0)
       // What overwrites the kernel of the guest may overwrite this program.
@@ -140,34 +145,6 @@ describe.skipIf(missing !== undefined)(`a guest without drivers${missing ? `: ${
       }
       await leavesNoTrace(burrow)
     },
+    timeoutOf(ROUNDS),
   )
-
-  /** Until the attack is over, or the machine or QEMU has stopped. The console needs neither a disk nor the link. */
-  async function readConsole({ qmp }: MicrovmBurrow): Promise<string> {
-    let [text, silentRounds] = ['', 0]
-    while (!/^fuzzed$/m.test(text) && silentRounds < SILENT_ROUNDS_MAX) {
-      const args = { device: 'console', size: 65_536, format: 'utf8' }
-      const more = await qmp.execute('ringbuf-read', args).then(String, () => undefined)
-      if (more === undefined) break
-      text += more.replaceAll('\r', '')
-      if (/^\w*Error\b/m.test(text)) throw new Error(text.slice(text.indexOf('Traceback')))
-      silentRounds = more === '' ? silentRounds + 1 : 0
-      await neighbourAnswers()
-    }
-    return text
-  }
 })
-
-interface Report extends Readonly<Record<string, unknown>> {
-  readonly devices: readonly number[]
-  readonly rounds: number
-  /** Requests of a driver that were answered. */
-  readonly 'honest used'?: number
-  readonly 'false ignored'?: number
-}
-
-function reportsIn(text: string): Report[] {
-  const found = [...text.matchAll(/^fuzz (\{.*\})$/gm)].map(([, json]) => JSON.parse(json!) as Report)
-  if (found.length === 0) throw new Error(`The attack reported nothing: ${text.slice(-2_000)}`)
-  return found
-}

@@ -2,10 +2,6 @@
 const REASONS: readonly (readonly [beginning: string, reason: string])[] = [
   ['timers: a snapshot knows the earliest', 'the engine has no timers: QEMU stops all clocks of a machine'],
   [
-    'after rm -rf / as root',
-    'root of a machine can delete its device files, so no new shell starts; with processes those are mounts',
-  ],
-  [
     'code inside can neither change the network nor see packets',
     'root of a machine owns its network card; the gate is outside',
   ],
@@ -27,25 +23,18 @@ const REASONS: readonly (readonly [beginning: string, reason: string])[] = [
     'QEMU keeps the code that it has translated, which is private memory of some 100 MB',
   ],
   [
-    'an ended process is not mistaken for a later one with its pid',
-    'pids continue after a sleep: the same one comes again after thousands of processes',
-  ],
-  [
     'a program that takes the resolver’s port is reported',
     'the resolver is outside of the machine, so no program can take its port',
   ],
   [
-    'replaced or deleted programs and libraries continue unchanged',
-    'a replaced program continues from a copy, but its mapping keeps the name; volume-server.test.ts tests the copy',
+    'mappings of a replaced program are not shown',
+    'a replaced program continues from a copy, but the kernel of a guest keeps the name of its mapping',
   ],
   [
     'a removed current directory counts as deleted',
     'the kernel of a guest knows the name of its current directory and does not ask the volume for it',
   ],
-  [
-    'watches of existing files continue, watches of removed files end',
-    'FUSE tells a guest of no changes that others make',
-  ],
+  ['watches see what others change after the sleep', 'FUSE tells a guest of no changes that others make'],
   ['a socket on a volume is refused', 'a machine is saved as a whole, so a socket on a volume stays one'],
   [
     'a deleted file with another name on a volume is refused',

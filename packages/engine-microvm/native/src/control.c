@@ -20,12 +20,11 @@
 #include "guest-volume.h"
 #include "link.h"
 
-#define CGROUP "/sys/fs/cgroup/sandbox"
 /* For an agent that answers while everything else stands still. */
 #define READER_CGROUP "/sys/fs/cgroup/reader"
 #define SEED_MAX 256
 
-static int write_text(const char *path, const char *text)
+int write_text(const char *path, const char *text)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd == -1)
@@ -35,9 +34,9 @@ static int write_text(const char *path, const char *text)
     return written == -1 ? -1 : 0;
 }
 
-static long long read_number(const char *path, const char *key)
+long long read_number(const char *path, const char *key)
 {
-    char text[1024];
+    char text[4096];
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd == -1)
         return 0;
@@ -156,8 +155,7 @@ static int hold_programs(void)
     return write_text(CGROUP "/cgroup.freeze", "1");
 }
 
-/* Memory that the kernel cannot take back from programs: no caches. */
-static long long held_bytes(void)
+long long held_bytes(void)
 {
     const char *stat = CGROUP "/memory.stat";
     return read_number(stat, "anon ") + read_number(stat, "shmem ") + read_number(stat, "kernel ") -

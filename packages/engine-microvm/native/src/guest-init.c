@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "guest-kept.h"
 #include "guest-network.h"
 #include "guest-volume.h"
 #include "relay.h"
@@ -210,6 +211,7 @@ int main(void)
     make_cgroup();
     int port = open_port();
     pid_t agent = start_agent();
+    must(keep_files(agent), "files that stay");
     volumes_belong_to(agent);
     control_belongs_to(agent);
     relay(port, agent);

@@ -15,11 +15,14 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "guest-pressure.h"
 #include "guest-volume.h"
 #include "link.h"
 
 #define AGENT_SOCKET "/.dormouse/run/agent.sock"
 #define FAMILY_VOLUME 1
+/* Signals, the port and the pressure, before the streams. */
+#define OWN_DESCRIPTORS 3
 /* A host that connects is noticed by SIGIO; this is for the signal that was lost. */
 #define WITHOUT_HOST_MS 200
 
@@ -307,23 +310,25 @@ void relay(int port, int agent_pid)
     int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     fcntl(port, F_SETOWN, getpid());
     fcntl(port, F_SETFL, O_NONBLOCK | O_ASYNC);
-    static struct pollfd polled[STREAMS_MAX + 2];
+    static struct pollfd polled[STREAMS_MAX + OWN_DESCRIPTORS];
     static uint16_t ids[STREAMS_MAX];
     bool has_host = false;
     int status = 0;
+    watch_pressure();
     while (!reap(agent_pid, &status)) {
-        nfds_t count = 2;
+        nfds_t count = OWN_DESCRIPTORS;
         for (uint16_t id = 0; id < STREAMS_MAX; id++) {
             if (!streams[id] || wanted(streams[id]) == 0)
                 continue;
-            ids[count - 2] = id;
+            ids[count - OWN_DESCRIPTORS] = id;
             polled[count++] = (struct pollfd){.fd = streams[id]->fd, .events = wanted(streams[id])};
         }
         polled[0] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
         /* Without a host the port is always ready, so only the signal is waited for. */
         short events = (short)(POLLIN | (link_has_output() ? POLLOUT : 0));
         polled[1] = (struct pollfd){.fd = has_host ? port : -1, .events = events};
-        poll(polled, count, has_host ? -1 : WITHOUT_HOST_MS);
+        polled[2] = (struct pollfd){.fd = pressure_fd(), .events = POLLPRI};
+        poll(polled, count, has_host ? pressure_wait_ms() : WITHOUT_HOST_MS);
         struct signalfd_siginfo info;
         while (read(signal_fd, &info, sizeof(info)) > 0)
             continue;
@@ -332,7 +337,8 @@ void relay(int port, int agent_pid)
         has_host = (now.revents & POLLHUP) == 0;
         if (now.revents & POLLIN)
             read_port(port);
-        serve_streams(polled + 2, ids, count - 2);
+        relieve_pressure((polled[2].revents & POLLPRI) != 0);
+        serve_streams(polled + OWN_DESCRIPTORS, ids, count - OWN_DESCRIPTORS);
         if (has_host)
             link_flush(port);
     }

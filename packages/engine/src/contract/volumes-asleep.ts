@@ -113,9 +113,8 @@ for m in (a, b, c, d): m[10_000] = 65`
       )
     })
 
-    test('replaced or deleted programs and libraries continue unchanged; others are those on the volume', async () => {
-      const [sleeper, neighbour] = await pair()
-      const code = `import ctypes, glob, os, shutil, subprocess
+    /** A shell and a library of the volume, which later code asks whether they still work. */
+    const START_SHELL = `import ctypes, glob, os, shutil, subprocess
 shutil.copy("/usr/bin/bash", "/data/shell")
 shutil.copy(glob.glob("/usr/lib/*/libz.so.1")[0], "/data/libz.so")
 z = ctypes.CDLL("/data/libz.so")
@@ -125,39 +124,69 @@ def ask(line):
     return shell.stdout.readline().strip()
 def on_volume(): return "/data/shell" in open(f"/proc/{shell.pid}/maps").read()
 print(ask("x=1; echo $((x + 1))"), z.crc32(0, b"abc", 3))`
-      expect(await printed(sleeper, code)).toBe('2 891568578')
-      const same = await sleepWhile(sleeper, neighbour, 'pass')
-      const check = 'print(ask("echo $((x + 2)) $(type -t if)"), z.adler32(1, b"abc", 3), on_volume())'
-      expect(await printed(same, check)).toBe('3 keyword 38600999 True')
-      const replace = `import os
+    const REPLACE_SHELL = `import os
 open("/data/new", "wb").write(b"no program" * 200_000)
 os.rename("/data/new", "/data/shell"); os.remove("/data/libz.so")`
-      const other = await sleepWhile(same, neighbour, replace)
-      expect(await printed(other, check)).toBe('3 keyword 38600999 False')
+
+    test('replaced or deleted programs and libraries continue unchanged', async () => {
+      const [sleeper, neighbour] = await pair()
+      expect(await printed(sleeper, START_SHELL)).toBe('2 891568578')
+      const same = await sleepWhile(sleeper, neighbour, 'pass')
+      const check = 'print(ask("echo $((x + 2)) $(type -t if)"), z.adler32(1, b"abc", 3))'
+      expect(await printed(same, check)).toBe('3 keyword 38600999')
+      const other = await sleepWhile(same, neighbour, REPLACE_SHELL)
+      expect(await printed(other, check)).toBe('3 keyword 38600999')
       const again = await sleepWhile(other, neighbour, 'pass')
-      expect(await printed(again, check)).toBe('3 keyword 38600999 False')
+      expect(await printed(again, check)).toBe('3 keyword 38600999')
     })
 
-    test('a removed current directory counts as deleted; an existing one is the same', async () => {
+    test('mappings of a replaced program are not shown as those of the file on the volume', async () => {
+      const [sleeper, neighbour] = await pair()
+      await printed(sleeper, START_SHELL)
+      expect(await printed(sleeper, 'print(on_volume())')).toBe('True')
+      const other = await sleepWhile(sleeper, neighbour, REPLACE_SHELL)
+      expect(await printed(other, 'print(on_volume())')).toBe('False')
+    })
+
+    test('the current directory is the same after a sleep; one that is gone can be left', async () => {
       const [sleeper, neighbour] = await pair()
       await printed(sleeper, 'import os; os.makedirs("/data/d/e"); os.chdir("/data/d/e")')
       const there = await sleepWhile(sleeper, neighbour, 'pass')
       expect(await printed(there, 'print(os.getcwd())')).toBe('/data/d/e')
       const gone = await sleepWhile(there, neighbour, 'import shutil; shutil.rmtree("/data/d")')
-      expect(await printed(gone, 'os.getcwd()')).toMatch(/^FileNotFoundError/)
+      expect(await printed(gone, 'open("x", "w")')).toMatch(/^FileNotFoundError/)
       expect(await printed(gone, 'os.chdir("/data"); print(os.listdir("/"), os.listdir())')).not.toMatch(
         /\.volume/,
       )
     })
 
-    test('watches of existing files continue, watches of removed files end', async () => {
+    test('a removed current directory counts as deleted', async () => {
       const [sleeper, neighbour] = await pair()
+      await printed(sleeper, 'import os; os.makedirs("/data/d/e"); os.chdir("/data/d/e")')
+      const gone = await sleepWhile(sleeper, neighbour, 'import shutil; shutil.rmtree("/data/d")')
+      expect(await printed(gone, 'os.getcwd()')).toMatch(/^FileNotFoundError/)
+    })
+
+    /** Two watched directories; the neighbour removes one of them during the sleep. */
+    const watchAsleep = async (sleeper: Burrow, neighbour: Burrow) => {
       const code = `import ctypes, os, select
 libc = ctypes.CDLL(None); os.mkdir("/data/stays"); os.mkdir("/data/goes")
 fd = libc.inotify_init1(0o4000)
 print(libc.inotify_add_watch(fd, b"/data/stays", 0x100), libc.inotify_add_watch(fd, b"/data/goes", 0x100))`
       expect(await printed(sleeper, code)).toBe('1 2')
-      const woken = await sleepWhile(sleeper, neighbour, 'import os; os.rmdir("/data/goes")')
+      return sleepWhile(sleeper, neighbour, 'import os; os.rmdir("/data/goes")')
+    }
+
+    test('watches of existing files continue, beside watches of removed files', async () => {
+      const [sleeper, neighbour] = await pair()
+      const woken = await watchAsleep(sleeper, neighbour)
+      await printed(woken, 'open("/data/stays/new", "w")')
+      expect(await printed(woken, 'print(b"new" in os.read(fd, 4096))')).toBe('True')
+    })
+
+    test('watches see what others change after the sleep', async () => {
+      const [sleeper, neighbour] = await pair()
+      const woken = await watchAsleep(sleeper, neighbour)
       await printed(neighbour, 'open("/data/stays/new", "w")')
       expect(await printed(woken, 'print(b"new" in os.read(fd, 4096))')).toBe('True')
     })
