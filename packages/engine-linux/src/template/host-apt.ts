@@ -14,6 +14,7 @@ export interface AptSettings {
 export const DEBIAN_KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const HELPER = '/usr/lib/apt/apt-helper'
 const PROBE_TIMEOUT_MS = 60_000
+const UPDATE_TIMEOUT_MS = 120_000
 /** Suites without -updates and -security. */
 const ROLLING_SUITES = new Set(['sid', 'unstable', 'experimental'])
 /**
@@ -41,15 +42,21 @@ export async function readAptSettings(options: {
   readonly signal?: AbortSignal | undefined
 }): Promise<AptSettings> {
   const dump = await runCommand({ argv: ['apt-config', 'dump'], signal: options.signal })
-  const targets = await runCommand({
-    argv: ['apt-get', 'indextargets', '--format', '$(ORIGIN)|$(LABEL)|$(REPO_URI)', 'Created-By: Packages'],
-    signal: options.signal,
-  })
-  const mirrors = findMirrors(targets.stdout)
+  const mirrors = findMirrors(await listTargets(options.signal))
   return {
     sources: (await hasSuite(mirrors, options)) ? sourceLines(mirrors, options.suite) : [],
     options: dump.stdout.split('\n').filter((line) => PASSED_ON.test(line)),
   }
+}
+
+async function listTargets(signal: AbortSignal | undefined): Promise<string> {
+  const format = '$(ORIGIN)|$(LABEL)|$(REPO_URI)'
+  const argv = ['apt-get', 'indextargets', '--format', format, 'Created-By: Packages'] as const
+  const known = await runCommand({ argv, signal })
+  if (known.stdout !== '') return known.stdout
+  // apt names only the sources whose lists it has, and images of containers come without any.
+  await runCommand({ argv: ['apt-get', 'update'], signal, timeoutMs: UPDATE_TIMEOUT_MS })
+  return (await runCommand({ argv, signal })).stdout
 }
 
 interface Mirrors {
