@@ -131,8 +131,8 @@ class Watch implements WatchedBucket {
   }
 
   /**
-   * The server that tells may lag behind the leader, and then takes what it has for all. The newest entry of the leader may
-   * have been removed meanwhile, and the count of those to come is a statistic of NATS: so one of the two is enough.
+   * The server that tells may lag behind the leader, and then takes what it has for all. The newest entry of the leader
+   * may have been removed meanwhile, and the count of those to come is a statistic of NATS: so one of the two is enough.
    */
   #requireMore({ key, revision, delta }: KvWatchEntry): void {
     const waiting = this.#waiting

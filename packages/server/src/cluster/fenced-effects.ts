@@ -36,8 +36,8 @@ export class FencedEffects {
   }
 
   /**
-   * Pre: the host has a lease and has claimed its sandboxes again. Ends early when `isHeld` is false, which then stays so. A
-   * burrow that cannot be thawed for long, while CRIU is in it, does not delay the others.
+   * Pre: the host has a lease and has claimed its sandboxes again. Ends early when `isHeld` is false, which then stays
+   * so. A burrow that cannot be thawed for long, while CRIU is in it, does not delay the others.
    */
   async resume(isHeld: () => boolean): Promise<void> {
     await Promise.all([...this.#deps.sandboxes.all()].map((sandbox) => this.#resumeOne(sandbox, isHeld)))

@@ -54,13 +54,8 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
       import('../cluster/cluster-nodes.ts'),
       import('../cluster/shared-keys.ts'),
     ])
-  const db = closing.use(
-    openDatabase({
-      path: join(config.dataDir, 'cluster.db'),
-      migrations: clusterMigrations,
-      synchronous: 'FULL',
-    }),
-  )
+  const path = join(config.dataDir, 'cluster.db')
+  const db = closing.use(openDatabase({ path, migrations: clusterMigrations, synchronous: 'FULL' }))
   const rows = new ClusterRows(db)
   const key = new ClusterKey(readClusterKey(config, () => ClusterKey.create()))
   const { replicas, leaseMs, ...address } = config.cluster
