@@ -243,6 +243,7 @@ test('a sandbox that was being fetched while its host had no lease is not its ow
     depot: { getList: async () => ({ parts: [] }) },
     transfer: {
       problemOf: () => undefined,
+      arrivingBytes: () => 0,
       // The lease ends, and the next one is taken.
       import: async () => {
         owned.epoch += 1
