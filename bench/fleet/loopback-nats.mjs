@@ -9,7 +9,7 @@ import { connectCluster } from '@dormouse/cluster'
 
 const TRIES = 100
 
-/** Runs `work` with the address of an empty nats-server of its own on loopback, and a connection to it. */
+/** Runs `work` with the address of a nats-server of its own on loopback, which is empty, and a connection to it. */
 export async function withNats(key, work) {
   const directory = await mkdtemp(join(tmpdir(), 'dormouse-fleet-'))
   const port = await freePort()

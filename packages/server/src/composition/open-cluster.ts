@@ -64,17 +64,11 @@ export async function openCluster(options: OpenCluster, closing: Closing): Promi
   if (advice !== undefined) log.warn({}, advice)
   const { sandboxes } = opened.deps
   const shown: ClusterOptions['shown'] = { url: config.cluster.address ?? '', ssh: undefined }
+  const abilities = await followAbilities(transfer, log, closing)
   const describe = describeHost({
-    ...{
-      id: rows.hostId,
-      dataDir: config.dataDir,
-      minFreeDiskBytes: config.minFreeDiskBytes,
-      sandboxes,
-      abilities: await followAbilities(transfer, log, closing),
-      forms: transfer.forms,
-      fetchesBases: transfer.baseTransfer !== undefined,
-      stateFormat: connection.format.newest,
-    },
+    ...{ id: rows.hostId, dataDir: config.dataDir, minFreeDiskBytes: config.minFreeDiskBytes },
+    ...{ sandboxes, abilities, forms: transfer.forms, stateFormat: connection.format.newest },
+    fetchesBases: transfer.baseTransfer !== undefined,
     address: () => shown.url,
     ssh: () => shown.ssh,
     drain: () => shown.drain,
