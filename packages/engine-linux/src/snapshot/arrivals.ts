@@ -44,6 +44,8 @@ export class Arrivals implements AsyncDisposable {
   readonly #failures: FailureLog
   readonly #running = new Map<SnapshotId, Arrival>()
   readonly #channels = new Map<SnapshotId, Set<Socket>>()
+  /** Channels of mounts that burrows do not have for themselves yet. A mount whose channel ends now would go. */
+  readonly #unhidden = new Set<Socket>()
   #arrivedBytes = 0
 
   constructor(layout: Layout, failures: FailureLog) {
@@ -93,7 +95,7 @@ export class Arrivals implements AsyncDisposable {
     const close = async () => {
       for (const file of files) await file.close()
       this.#running.delete(id)
-      for (const channel of this.#channels.get(id) ?? []) channel.end()
+      for (const channel of this.#channels.get(id) ?? []) if (!this.#unhidden.has(channel)) channel.end()
       this.#channels.delete(id)
     }
     void arrival.done.then(close, close)
@@ -104,9 +106,17 @@ export class Arrivals implements AsyncDisposable {
     if (!this.isArriving(id)) return undefined
     if (!this.#running.has(id)) throw notResumed(id)
     return async (paths) => {
-      const mount = await mountMemory(paths, this.#dirOf(id))
-      this.#listen(id, mount.channel)
-      return mount
+      const { channel, ...mount } = await mountMemory(paths, this.#dirOf(id))
+      this.#unhidden.add(channel)
+      channel.once('close', () => this.#unhidden.delete(channel))
+      this.#listen(id, channel)
+      const hide = () => {
+        mount.hide()
+        this.#unhidden.delete(channel)
+        // All may have arrived while the burrow was launched.
+        if (!this.#running.has(id)) channel.end()
+      }
+      return { ...mount, channel, hide }
     }
   }
 
