@@ -61,6 +61,8 @@ export class Arrivals implements AsyncDisposable {
   /** Why the rest of a snapshot cannot be fetched. */
   readonly #lost = new Map<SnapshotId, unknown>()
   readonly #channels = new Map<SnapshotId, Set<Socket>>()
+  /** Channels of mounts that burrows do not have for themselves yet. A mount whose channel ends now would go. */
+  readonly #unhidden = new Set<Socket>()
   #arrivedBytes = 0
 
   constructor(options: ArrivalsOptions) {
@@ -114,7 +116,7 @@ export class Arrivals implements AsyncDisposable {
     const close = async () => {
       for (const file of files) await file.close()
       this.#running.delete(id)
-      for (const channel of this.#channels.get(id) ?? []) channel.end()
+      for (const channel of this.#channels.get(id) ?? []) if (!this.#unhidden.has(channel)) channel.end()
       this.#channels.delete(id)
     }
     void arrival.done.then(close, async (error: unknown) => {
@@ -140,9 +142,17 @@ export class Arrivals implements AsyncDisposable {
     if (loss !== undefined) throw loss
     if (!this.#running.has(id)) throw notResumed(id)
     return async (place) => {
-      const mount = await mountMemory(place, this.#dirOf(id))
-      this.#listen(id, mount.channel)
-      return mount
+      const { channel, ...mount } = await mountMemory(place, this.#dirOf(id))
+      this.#unhidden.add(channel)
+      channel.once('close', () => this.#unhidden.delete(channel))
+      this.#listen(id, channel)
+      const hide = () => {
+        mount.hide()
+        this.#unhidden.delete(channel)
+        // All may have arrived while the burrow was launched.
+        if (!this.#running.has(id)) channel.end()
+      }
+      return { ...mount, channel, hide }
     }
   }
 
