@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { link, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -80,6 +81,20 @@ describe.skipIf(missing !== undefined)(
     const moveTo = async (id: string, host: ServerProcess) =>
       one.call(`/v1/sandboxes/${id}/move`, { json: { node: await nodeOf(host) }, key })
 
+    /** Snapshots whose memory is still on its way. */
+    async function arrivingOf(host: ServerProcess): Promise<string[]> {
+      const snapshots = join(host.factory.stateDir, 'microvm', 'snapshots')
+      const names = await readdir(snapshots)
+      return names.filter((name) => existsSync(join(snapshots, name, 'arriving')))
+    }
+
+    /** Whether a machine has been given to a sandbox before all of its memory is there. */
+    async function isAwakeEarly(host: ServerProcess): Promise<boolean> {
+      const burrows = join(host.factory.stateDir, 'microvm', 'burrows')
+      const records = (await readdir(burrows)).map((name) => join(burrows, name, 'burrow.json'))
+      return records.some((path) => existsSync(path)) && (await arrivingOf(host)).length > 0
+    }
+
     it('one moves with memory, files and disks to a host that never had them, and back', async () => {
       const id = await create(one)
       await run(one, id, 'import os; x = 41; n = open("/root/kept", "w").write("of one")')
@@ -93,10 +108,18 @@ describe.skipIf(missing !== undefined)(
       await two.kill()
       expect(await interrupted).toBe('interrupted')
       await two.begin()
+      // It wakes before its memory is there. Its host is killed then, too, and fetches the rest when it is back.
+      const woken = run(three, id, 'print(x)').catch(() => 'interrupted')
+      await expect.poll(() => isAwakeEarly(two), { ...SLOW, interval: 5 }).toBe(true)
+      await two.kill()
+      await woken
+      expect(await arrivingOf(two)).toHaveLength(1)
+      await two.begin()
       const read =
         'print(x + 1, open("/root/kept").read(), os.uname().release, len(os.listdir("/usr/bin")) > 100)'
       await expect.poll(() => run(three, id, read).catch(String), SLOW).toMatch(/^42 of one .*cloud.* True$/)
       expect(await placeOf(id)).toBe(two.url)
+      await expect.poll(() => arrivingOf(two), SLOW).toEqual([])
       await run(two, id, 'x += 100; n = open("/root/more", "w").write("of two")')
       expect((await moveTo(id, one)).status).toBe(200)
       // The third host hears of the move a moment later.

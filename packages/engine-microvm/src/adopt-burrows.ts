@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { readdir, rm } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type BurrowId, isBurrowId, newSnapshotId } from '@dormouse/contracts'
 import type { AdoptedBurrows, LostBurrow } from '@dormouse/engine'
 import { BurrowCgroup, isAlive } from '@dormouse/engine-linux/for-engines'
@@ -12,6 +13,9 @@ import type { MicrovmHost } from './microvm-host.ts'
 import { connectSocket } from './qemu/connect-socket.ts'
 import { QmpClient } from './qemu/qmp-client.ts'
 import { writeSnapshot } from './snapshot/take-snapshot.ts'
+
+/** One that waits for nothing answers at once, also on a busy host. */
+const STATUS_MS = 3_000
 
 /** Takes over machines that run, and removes those that do not. */
 export async function adoptBurrows(
@@ -61,26 +65,54 @@ async function adopt(
   const { first } = record
   const paths = host.layout.burrow(record.id)
   if (first === undefined || !(await isAlive(first))) return undefined
-  const qmp = await QmpClient.over(await connectSocket(paths.qmp))
+  // Its QEMU may wait for a page. The server fetches that page, so its start must not wait for QEMU.
+  const mayWait = record.parent !== undefined && host.arrivals.isArriving(record.parent)
+  const control = await connectSocket(paths.qmp)
+  const qmp = mayWait ? QmpClient.later(control) : await QmpClient.over(control)
   const link = GuestLink.over(await connectSocket(paths.link))
   const cgroup = new BurrowCgroup(host.hierarchies, paths.cgroup)
   const qemu: LaunchedQemu = { first, qmp, link, cgroup }
   const burrow = new MicrovmBurrow(host, paths, record, qemu)
-  const { status } = (await qmp.execute('query-status')) as { status?: string }
-  burrow.isFrozen = status !== 'running'
+  burrow.isFrozen = await (mayWait ? isStoppedSoon(host, burrow) : isStopped(burrow))
   if (burrow.isFrozen && mustRun) await burrow.thaw()
   burrow.guest.isHeld = burrow.isFrozen
   // A frozen guest answers when it runs again. One that runs may answer late, on a busy host or on purpose: its memory is
   // worth more than an answer in time.
-  const greeted = link.greet(burrow.isFrozen ? 2 ** 31 - 1 : undefined).catch((error: unknown) => {
+  const isLate = burrow.isFrozen || mayWait
+  const greeted = link.greet(isLate ? 2 ** 31 - 1 : undefined).catch((error: unknown) => {
     if (!burrow.isFrozen)
       host.failures.report('adoption', error, { burrowId: record.id }, 'an adopted virtual machine is silent')
   })
   if (!burrow.isFrozen) {
-    await greeted
+    if (!mayWait) await greeted
     burrow.connectVolumes()
   }
   return burrow
+}
+
+async function isStopped({ qmp }: MicrovmBurrow, timeoutMs?: number): Promise<boolean> {
+  const { status } = (await qmp.execute('query-status', undefined, timeoutMs)) as { status?: string }
+  return status !== 'running'
+}
+
+/**
+ * A QEMU that does not answer waits for a page, so its guest runs, or is about to stop because the last server has
+ * asked for it. Then it runs again.
+ */
+async function isStoppedSoon({ failures }: MicrovmHost, burrow: MicrovmBurrow): Promise<boolean> {
+  const stopped = isStopped(burrow, Number.POSITIVE_INFINITY)
+  let isDecided = false
+  stopped
+    .then(async (isNow) => {
+      if (isDecided && isNow && !burrow.isFrozen) await burrow.thaw()
+    })
+    .catch((error: unknown) => {
+      const fields = { sandboxId: burrow.sandboxId, burrowId: burrow.id }
+      if (isDecided) failures.report('adoption', error, fields, 'a virtual machine that waits was not thawed')
+    })
+  const isFrozen = await Promise.race([stopped, sleep(STATUS_MS, false)])
+  isDecided = true
+  return isFrozen
 }
 
 /** The files of a machine that ended while no server watched. */

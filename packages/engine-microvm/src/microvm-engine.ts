@@ -201,8 +201,10 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     await this.#templates.get({ tree, ...size, preload: this.#preload(tree) })
   }
 
-  /** Nothing: the changed pages are found when the machine stands still, in milliseconds. */
-  async prepareSnapshot(): Promise<void> {}
+  /** Only waits for memory: the changed pages are found when the machine stands still, in milliseconds. */
+  async prepareSnapshot(burrow: Burrow, signal?: AbortSignal): Promise<void> {
+    await this.#own(burrow).untilMemoryIsHere(signal)
+  }
 
   async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<SavedBurrow> {
     const { kind = 'full', leave, limitRestore = (_id, restore) => restore() } = options
@@ -342,6 +344,7 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
   }
 
   async deleteSnapshot(snapshotId: SnapshotId): Promise<void> {
+    await this.#host.arrivals.stop(snapshotId)
     await this.#store.delete(snapshotId)
     await this.#arrived.removeUnused()
   }
@@ -351,13 +354,9 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     for (const burrow of burrows) this.#hold(burrow)
     await this.#store.takeOver()
     await this.#arrived.removeUnused()
+    const problem = 'unused templates of virtual machines were not removed'
     await removeUnused(this.#host).catch((error: unknown) =>
-      this.#host.failures.report(
-        'upkeep',
-        error,
-        {},
-        'unused templates of virtual machines were not removed',
-      ),
+      this.#host.failures.report('upkeep', error, {}, problem),
     )
     return { burrows, lost, undone: [] }
   }
@@ -367,6 +366,7 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
     this.#burrows.clear()
     await this.#readers[Symbol.asyncDispose]()
     await this.#store.sums[Symbol.asyncDispose]()
+    await this.#host.arrivals[Symbol.asyncDispose]()
     await sparesOf(this.#host)[Symbol.asyncDispose]()
     await this.#parent.remove()
   }

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { FailureLog, Hierarchies } from '@dormouse/engine-linux/for-engines'
+import type { Arrivals, FailureLog, Hierarchies } from '@dormouse/engine-linux/for-engines'
 import type { MicrovmLayout } from './host/microvm-layout.ts'
 import type { FoundQemu } from './qemu/find-qemu.ts'
 import type { Base } from './storage/manifest.ts'
@@ -15,6 +15,8 @@ export interface MicrovmHostParts {
   readonly layout: MicrovmLayout
   readonly hierarchies: Hierarchies
   readonly failures: FailureLog
+  /** Snapshots whose memory is still on its way. */
+  readonly arrivals: Arrivals
   readonly qemu: FoundQemu
   /** What guests can start with, by release; the first one is that of new guests. */
   readonly kernels: ReadonlyMap<string, StartedKernel>
@@ -32,6 +34,7 @@ export class MicrovmHost implements MicrovmHostParts {
   readonly layout: MicrovmLayout
   readonly hierarchies: Hierarchies
   readonly failures: FailureLog
+  readonly arrivals: Arrivals
   readonly qemu: FoundQemu
   readonly kernels: ReadonlyMap<string, StartedKernel>
   /** That of new guests. */
@@ -48,6 +51,7 @@ export class MicrovmHost implements MicrovmHostParts {
     this.layout = parts.layout
     this.hierarchies = parts.hierarchies
     this.failures = parts.failures
+    this.arrivals = parts.arrivals
     this.qemu = parts.qemu
     this.kernels = parts.kernels
     const [newest] = parts.kernels.values()

@@ -3,6 +3,7 @@ import { mkdir } from 'node:fs/promises'
 import { DormouseError } from '@dormouse/contracts'
 import type { Log } from '@dormouse/engine'
 import {
+  Arrivals,
   FailureLog,
   findGateAddon,
   findHierarchies,
@@ -11,6 +12,8 @@ import {
   runCommandOrFail,
   sandboxShare,
 } from '@dormouse/engine-linux/for-engines'
+import { findRecord } from './burrow/burrow-record.ts'
+import { memoryPlace } from './burrow/memory-place.ts'
 import { MicrovmLayout } from './host/microvm-layout.ts'
 import { MicrovmHost, type StartedKernel } from './microvm-host.ts'
 import { pagesProgram } from './native-programs.ts'
@@ -67,6 +70,7 @@ export async function openHost(
   ])
   const failures = new FailureLog(log)
   const host = new MicrovmHost({
+    arrivals: openArrivals(layout, failures),
     ...{ layout, hierarchies, failures, qemu, kernels: await startedKernels(installed, layout.disksDir) },
     emptyDisk: await buildEmptyDisk(layout.disksDir),
     toolsDisk: await buildToolsDisk(layout.disksDir, toolsDir),
@@ -76,6 +80,18 @@ export async function openHost(
   })
   const share = await sandboxShare(hostMemoryBytes)
   return { host, parent: new ParentCgroup({ hierarchies, name: layout.cgroupName, share, failures }) }
+}
+
+function openArrivals(layout: MicrovmLayout, failures: FailureLog): Arrivals {
+  const { snapshotsDir, burrowsDir } = layout
+  return new Arrivals({
+    // Every QEMU has a uid of its own.
+    ...{ failures, snapshotsDir, burrowsDir, rights: { owner: 0, mode: 0o644 } },
+    findBurrow: async (id) => {
+      const paths = layout.burrow(id)
+      return { parent: (await findRecord(paths.record))?.parent, place: memoryPlace(paths) }
+    },
+  })
 }
 
 async function startedKernels(

@@ -79,24 +79,33 @@ export async function holdQemu(host: MicrovmHost, hold: HoldQemu): Promise<HeldQ
 interface Filling {
   readonly base: Base
   readonly limits: BurrowLimits
-  /** Whether it continues from memory files. */
-  readonly hasMemory: boolean
+  /** Where the memory files that it continues from are, unless they are the template's. Undefined when it boots. */
+  readonly memoryDir: string | undefined
 }
 
 /** Lets a held QEMU see its files. It opens none of them yet. Pre: the burrow's directory has links to its own. */
 export async function showFiles(
   host: MicrovmHost,
   { paths, jailed, cgroup }: HeldQemu,
-  { base, limits, hasMemory }: Filling,
+  { base, limits, memoryDir }: Filling,
 ): Promise<void> {
   const disks = base.disks.map((name) => host.diskFile(paths.disks, base, name))
   await jailed.bind([
     ...disks.map((path) => [path, lowerDiskInJail(path)] as const),
-    ...base.memory.map((name) => [host.memoryFile(paths.memory, base, name), memoryInJail(name)] as const),
-    ...(hasMemory ? [[paths.map, JAIL.map] as const] : []),
+    ...(memoryDir === undefined ? [] : memoryEntries(host, { base, memoryDir, map: paths.map })),
   ])
   await cgroup.apply(hostLimits(limits, base.machine))
   await rm(paths.spareMark, { force: true })
+}
+
+function memoryEntries(
+  host: MicrovmHost,
+  { base, memoryDir, map }: { readonly base: Base; readonly memoryDir: string; readonly map: string },
+) {
+  const files = base.memory.map(
+    (name) => [host.memoryFile(memoryDir, base, name), memoryInJail(name)] as const,
+  )
+  return [...files, [map, JAIL.map] as const]
 }
 
 /** Puts the disks below the burrow's own. A sandbox wrote some of them: from here on QEMU may be in its hands. */

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { abortable } from '@dormouse/async'
 import {
   type BurrowLimits,
   type BurrowLimitsInput,
@@ -265,6 +266,13 @@ export class MicrovmBurrow implements Burrow {
     return this.connections.takeEnds()
   }
 
+  /** A snapshot refers to memory files of the one before, which may still be on their way. */
+  async untilMemoryIsHere(signal?: AbortSignal): Promise<void> {
+    const { parent } = this.record
+    const { arrivals } = this.#host
+    if (parent !== undefined && arrivals.isArriving(parent)) await abortable(arrivals.require(parent), signal)
+  }
+
   /**
    * The first step of a snapshot, taken before anything is awaited: from now on `destroy` waits for the snapshot, and a
    * second one is refused. Ends with `giveUpSaving`, `resumeAfterFailedSave` or `endAfterSnapshot`.
@@ -380,7 +388,10 @@ export class MicrovmBurrow implements Burrow {
     if (isOver() || (await isAlive(this.first))) return
     const end: BurrowEnd = agentEnd ? { reason: 'agent_ended', ...agentEnd } : { reason: 'killed' }
     const why = agentEnd ? 'The agent of the sandbox ended.' : 'The virtual machine of the sandbox ended.'
-    this.guest.close(new DormouseError('burrow_ended', why, { details: { ...end } }))
+    const loss = this.#host.arrivals.lossOf(this.record.parent)
+    const ended = new DormouseError('burrow_ended', why, { details: { ...end }, cause: loss })
+    // The kernel ends a QEMU that touches a page which cannot be fetched any more.
+    this.guest.close(loss instanceof DormouseError ? loss : ended)
     this.#disconnect()
     this.#end(end)
   }

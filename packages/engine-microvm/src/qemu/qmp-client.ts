@@ -35,13 +35,21 @@ export class QmpClient {
     return client
   }
 
-  async execute(command: string, args?: object): Promise<unknown> {
+  /** The same for a QEMU that may wait for memory. It answers commands in order, some time later. */
+  static later(socket: Socket): QmpClient {
+    const client = new QmpClient(socket)
+    client.execute('qmp_capabilities', undefined, Number.POSITIVE_INFINITY).catch(() => {})
+    return client
+  }
+
+  async execute(command: string, args?: object, timeoutMs = ANSWER_TIMEOUT_MS): Promise<unknown> {
     if (this.#isClosed) throw ended()
     const answer = new Promise<unknown>((resolve, reject) => this.#waiting.push({ resolve, reject }))
     this.#socket.write(`${JSON.stringify({ execute: command, ...(args && { arguments: args }) })}\n`)
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => reject(failed(`QEMU did not answer ${command}`)), ANSWER_TIMEOUT_MS)
+      if (timeoutMs === Number.POSITIVE_INFINITY) return
+      timer = setTimeout(() => reject(failed(`QEMU did not answer ${command}`)), timeoutMs)
     })
     try {
       return await Promise.race([answer, late])

@@ -42,9 +42,19 @@ export class ArrivedFiles {
     }
   }
 
+  /** Links `path` to a file that has arrived. False when there is none. */
+  async link(key: string, path: string): Promise<boolean> {
+    return linkOr(this.#pathOf(key), path, 'ENOENT')
+  }
+
+  /** Shares a complete file of a snapshot with the next ones. Pre: its content is on disk. */
+  async add(key: string, path: string): Promise<void> {
+    if (await linkOr(path, this.#pathOf(key), 'EEXIST')) await syncDirectory(this.#dir)
+  }
+
   /** Post: `path` is a link to the file, which is on disk. Fetches it unless another snapshot has brought it. */
   async put({ key, file, modifiedNs }: ArrivingDisk, path: string): Promise<void> {
-    const own = join(this.#dir, key.replaceAll('/', ','))
+    const own = this.#pathOf(key)
     await this.#turns.run(key, async () => {
       if ((await stat(own).catch(() => undefined)) !== undefined) return
       const work = join(this.#dir, `${UNFINISHED}${newSnapshotId()}`)
@@ -67,6 +77,10 @@ export class ArrivedFiles {
     return this.#removing
   }
 
+  #pathOf(key: string): string {
+    return join(this.#dir, key.replaceAll('/', ','))
+  }
+
   async #remove(): Promise<void> {
     for (const name of await readdir(this.#dir)) {
       if (this.#uses > 0) return
@@ -74,6 +88,17 @@ export class ArrivedFiles {
       const links = name.startsWith(UNFINISHED) ? 1 : (await stat(path).catch(() => undefined))?.nlink
       if (links === 1 && this.#uses === 0) await rm(path, { force: true })
     }
+  }
+}
+
+/** False when the link fails with this error. */
+async function linkOr(existing: string, path: string, code: string): Promise<boolean> {
+  try {
+    await link(existing, path)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === code) return false
+    throw error
   }
 }
 

@@ -7,11 +7,17 @@ import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type BurrowLimits, DormouseError, type SandboxId, type SnapshotId } from '@dormouse/contracts'
 import type { ParkedConnections, ProgramSettings, VolumeMount } from '@dormouse/engine'
-import { BurrowEnds, RUNTIME_PYTHON, withoutBytes } from '@dormouse/engine-linux/for-engines'
+import {
+  BurrowEnds,
+  type MemoryMount,
+  RUNTIME_PYTHON,
+  withoutBytes,
+} from '@dormouse/engine-linux/for-engines'
 import { type MicrovmRecord, writeRecord } from '../burrow/burrow-record.ts'
 import { startVolumeServer, stateName } from '../burrow/burrow-volumes.ts'
 import { type HeldQemu, holdQemu, openDisks, showFiles } from '../burrow/hold-qemu.ts'
 import { refuseLimits } from '../burrow/host-limits.ts'
+import { memoryPlace } from '../burrow/memory-place.ts'
 import { MicrovmBurrow } from '../burrow/microvm-burrow.ts'
 import { type MountPlan, mountVolumes, planMounts } from '../burrow/mount-volumes.ts'
 import { removeBurrow } from '../burrow/remove-burrow.ts'
@@ -72,11 +78,15 @@ export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<M
   })
   const plan = planMounts(isBoot ? [] : (make.hadVolumes ?? []), make.volumes ?? [])
   let ends: BurrowEnds | undefined
+  let shown: MemoryMount | undefined
   try {
     const record = recordOf(make, qemu, plan)
     await writeRecord(qemu.paths.record, record)
     await prepareFiles(qemu.paths, record, make)
-    await showFiles(host, qemu, { base: record.base, limits, hasMemory: !isBoot })
+    shown = await showArriving(host, qemu, make)
+    const memoryDir = isBoot ? undefined : (shown?.directory ?? qemu.paths.memory)
+    await showFiles(host, qemu, { base: record.base, limits, memoryDir })
+    shown?.hide()
     const loading = isBoot ? undefined : await listenForDevices(qemu)
     await takeSockets(qemu.paths)
     await openDisks(qemu, record.base)
@@ -89,7 +99,9 @@ export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<M
     const kept = withoutBytes(ends?.records ?? Buffer.alloc(0))
     // At once: a guest that is frozen afterwards has acknowledged by then what was on the way.
     await ends?.start()
-    await qemu.link.greet(isBoot ? BOOT_TIMEOUT_MS : undefined, signal)
+    // One that only reads files must not keep a server from ending.
+    const isSlow = isBoot || (shown !== undefined && make.isForFiles !== true)
+    await qemu.link.greet(isSlow ? BOOT_TIMEOUT_MS : undefined, signal)
     const burrow = new MicrovmBurrow(host, qemu.paths, record, qemu, ends)
     await introduce(burrow, make, { kept, plan })
     signal?.throwIfAborted()
@@ -98,11 +110,23 @@ export async function makeBurrow(host: MicrovmHost, make: MakeBurrow): Promise<M
     return burrow
   } catch (error) {
     ends?.discard()
+    // Before it is hidden this ends what shows the files; afterwards the end of QEMU does.
+    shown?.channel.destroy()
     qemu.link.close()
     qemu.qmp.close()
     await removeBurrow(host, qemu.paths, qemu.first)
     throw reasonOf(error, signal)
   }
+}
+
+/** QEMU sees memory files that are still on their way: it waits for pages that are missing. */
+async function showArriving(
+  { arrivals }: MicrovmHost,
+  { paths }: HeldQemu,
+  { isBoot, parent }: MakeBurrow,
+): Promise<MemoryMount | undefined> {
+  if (isBoot || parent === undefined) return undefined
+  return arrivals.mountFor(parent)?.(memoryPlace(paths))
 }
 
 function takeQemu(host: MicrovmHost, { base, source, isBoot, signal }: MakeBurrow): Promise<HeldQemu> {

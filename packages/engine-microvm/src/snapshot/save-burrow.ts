@@ -28,6 +28,7 @@ export async function saveBurrow(
     isForked,
   }: Pick<SnapshotOptions, 'kind' | 'leave' | 'signal'> & { readonly isForked?: boolean },
 ): Promise<SavedMicrovm> {
+  if (kind === 'full') await burrow.untilMemoryIsHere(signal)
   signal?.throwIfAborted()
   burrow.claimSaving({ mayHaveEnded: kind === 'files' })
   const id = newSnapshotId()

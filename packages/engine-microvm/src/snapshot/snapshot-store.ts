@@ -4,7 +4,7 @@ import { readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DormouseError, isSnapshotId, type SnapshotId } from '@dormouse/contracts'
 import type { Snapshot, StorageReport } from '@dormouse/engine'
-import { hashFile, runCommand } from '@dormouse/engine-linux/for-engines'
+import { hashFile, isArriving, runCommand } from '@dormouse/engine-linux/for-engines'
 import { savedPaths } from '../host/microvm-layout.ts'
 import type { MicrovmHost } from '../microvm-host.ts'
 import { pagesProgram } from '../native-programs.ts'
@@ -100,7 +100,9 @@ export class MicrovmSnapshotStore {
     const manifest = await this.getUsable(id)
     const { dir, map } = this.#host.layout.snapshot(id)
     let readBytes = 0
-    for (const [name, sum] of Object.entries(manifest.sums)) {
+    // Memory that is still on its way is verified when it is here.
+    const sums = Object.entries(manifest.sums).filter(([name]) => !isArriving(dir, name))
+    for (const [name, sum] of sums) {
       const path = join(dir, name)
       const actual = await (name.startsWith('memory/') ? sumPages(path, map) : hashFile(path)).catch(() => '')
       if (actual !== sum)
@@ -157,7 +159,8 @@ export function describeSnapshot(manifest: Manifest): Snapshot {
   }
 }
 
-async function sumPages(path: string, map: string): Promise<string> {
+/** The checksum of the pages that a memory file has, with their number. */
+export async function sumPages(path: string, map: string): Promise<string> {
   const name = path.slice(path.lastIndexOf('/') + 1)
   const { exitCode, stdout } = await runCommand({
     argv: [pagesProgram, 'check', path, map, memoryInJail(name)],

@@ -12,6 +12,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { newSandboxId, newSnapshotId, type SnapshotId } from '@dormouse/contracts'
 import type { ArrivingPart, PortablePart, PortableSnapshot } from '@dormouse/engine'
+import { Arrivals, FailureLog } from '@dormouse/engine-linux/for-engines'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { MicrovmLayout, savedPaths } from '../host/microvm-layout.ts'
 import { MicrovmHost, type MicrovmHostParts } from '../microvm-host.ts'
@@ -38,22 +39,31 @@ beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'dormouse-machines-'))
   from = openHost('from')
   to = openHost('to')
+  onLoad = async () => {}
 })
 afterEach(() => rmSync(directory, { recursive: true }))
 
 /** A host with a root disk and tools that it has built itself. */
 function openHost(name: string) {
   const layout = new MicrovmLayout(join(directory, name), join(directory, name))
-  for (const path of [layout.snapshotsDir, layout.arrivedDir, layout.disksDir])
+  for (const path of [layout.snapshotsDir, layout.burrowsDir, layout.arrivedDir, layout.disksDir])
     mkdirSync(path, { recursive: true })
   write(join(layout.disksDir, ROOT), `root built by ${name}`)
   write(join(layout.disksDir, TOOLS), `tools built by ${name}`)
   const qemu = { version: MACHINE.qemuVersion, accelerator: 'tcg' }
   const kernels = new Map([[MACHINE.kernel, { release: MACHINE.kernel }]])
-  const host = new MicrovmHost({ layout, qemu, kernels, tscKhz: 2_000_000 } as unknown as MicrovmHostParts)
+  const { snapshotsDir, burrowsDir } = layout
+  const arrivals = new Arrivals({
+    ...{ failures: new FailureLog(), snapshotsDir, burrowsDir, rights: { owner: 0, mode: 0o644 } },
+    findBurrow: async () => {
+      throw new Error('there are no burrows')
+    },
+  })
+  const machines = { layout, arrivals, qemu, kernels, tscKhz: 2_000_000 }
+  const host = new MicrovmHost(machines as unknown as MicrovmHostParts)
   const store = new MicrovmSnapshotStore(host)
   const transfer = machineTransfer({ host, store, arrived: new ArrivedFiles(layout.arrivedDir) })
-  return { layout, transfer, store }
+  return { layout, transfer, store, arrivals }
 }
 
 function write(path: string, content: string): void {
@@ -90,12 +100,19 @@ function makeSnapshot(own: string): SnapshotId {
   return id
 }
 
+/** Called before a chunk is given. */
+let onLoad: (key: string) => Promise<void> = async () => {}
+
 async function inTransit(part: PortablePart): Promise<ArrivingPart> {
   if (part.kind !== 'file') throw new Error('a machine has only files')
   const { key, sizeBytes } = part
   const { extents, content } = await part.read()
   const bytes = Buffer.concat(await content.toArray())
-  return { kind: 'file', key, file: { sizeBytes, extents, chunkBytes: 4096, load: async () => bytes } }
+  const load = async () => {
+    await onLoad(key)
+    return bytes
+  }
+  return { kind: 'file', key, file: { sizeBytes, extents, chunkBytes: 4096, load } }
 }
 
 const send = (id: SnapshotId): Promise<ArrivingPart[]> =>
@@ -109,7 +126,10 @@ const filesOf = (dir: string) =>
 
 it('a snapshot arrives with the disks that its own host has built, and shares them with the next one', async () => {
   const [first, second] = [makeSnapshot('first'), makeSnapshot('second')]
-  for (const id of [first, second]) await to.transfer.import(id, await send(id), 'test')
+  for (const id of [first, second]) {
+    await to.transfer.import(id, await send(id), 'test')
+    await to.transfer.untilArrived(id)
+  }
   const { dir } = to.layout.snapshot(first)
   expect(filesOf(dir)).toEqual({
     state: 'state of first',
@@ -122,8 +142,10 @@ it('a snapshot arrives with the disks that its own host has built, and shares th
     'memory/first.memory': 'memory of first',
   })
   expect(await to.store.get(first)).toMatchObject({ id: first })
+  // The link of the files that have arrived, and one of each snapshot.
   const links = (name: string) => statSync(join(dir, name)).nlink
   expect([links(`disks/${ROOT}`), links('disks/first.qcow2')]).toEqual([3, 2])
+  expect([links('memory/booted.memory'), links('memory/first.memory')]).toEqual([3, 2])
   // On its way back nothing is fetched that its host has with the template.
   const back = await to.transfer.export(first, ({ parts }) => Promise.all(parts.map(inTransit)))
   await from.store.delete(first)
@@ -160,4 +182,68 @@ it('a snapshot that is deleted while it is sent is sent as it was', async () => 
   await to.transfer.import(id, parts, 'test')
   expect(existsSync(savedPaths(to.layout.snapshot(id).dir).state)).toBe(true)
   expect(readdirSync(from.layout.snapshotsDir)).toEqual([])
+})
+
+/** Chunks of memory files are given after `release`. */
+function holdMemory(): { asked: string[]; release: () => void } {
+  const asked: string[] = []
+  let release = () => {}
+  const isReleased = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  onLoad = async (key) => {
+    if (!key.includes('/memory/')) return
+    asked.push(key)
+    await isReleased
+  }
+  return { asked, release: () => release() }
+}
+
+it('a snapshot is there before its memory, which another one with the same file waits for', async () => {
+  const [first, second] = [makeSnapshot('first'), makeSnapshot('second')]
+  const [ofFirst, ofSecond] = [await send(first), await send(second)]
+  const memory = holdMemory()
+  await to.transfer.import(first, ofFirst, 'test')
+  expect(await to.store.verify(first)).toBe(0)
+  const shown = filesOf(to.layout.snapshot(first).dir)
+  expect(shown['memory/first.memory']).toBe('\0'.repeat('memory of first'.length))
+  const importing = to.transfer.import(second, ofSecond, 'test')
+  await expect.poll(() => memory.asked.length).toBe(2)
+  memory.release()
+  await importing
+  for (const id of [first, second]) await to.transfer.untilArrived(id)
+  expect(memory.asked.sort()).toEqual(
+    ['booted', 'first', 'second'].map((name) => `machine/memory/${name}.memory`),
+  )
+  expect(filesOf(to.layout.snapshot(second).dir)).toMatchObject({
+    'memory/booted.memory': 'memory of the boot',
+    'memory/second.memory': 'memory of second',
+  })
+})
+
+it.each([
+  ['only what is missing', false, ['first']],
+  ['all of it after a restart of the machine', true, ['booted', 'first']],
+])('the next server fetches %s', async (_, isOtherBoot, expected) => {
+  const id = makeSnapshot('first')
+  const parts = await send(id)
+  const memory = holdMemory()
+  onLoad = (key) => (key.includes('first.memory') ? new Promise(() => {}) : Promise.resolve())
+  await to.transfer.import(id, parts, 'test')
+  const { dir } = to.layout.snapshot(id)
+  await expect.poll(() => filesOf(dir)['memory/booted.memory']).toBe('memory of the boot')
+  await expect.poll(() => readFileSync(join(dir, 'arriving/booted.memory'))[0]).toBe(0)
+  const origin = join(dir, 'arriving/origin.json')
+  const left = JSON.parse(readFileSync(origin, 'utf8'))
+  if (isOtherBoot) writeFileSync(origin, JSON.stringify({ ...left, bootId: 'another' }))
+
+  to = openHost('to')
+  onLoad = async (key) => void (key.includes('/memory/') && memory.asked.push(key))
+  expect(await to.transfer.interrupted()).toEqual([{ id, origin: 'test' }])
+  await expect(to.transfer.untilArrived(id)).rejects.toMatchObject({ code: 'host_unavailable' })
+  await to.transfer.resume(id, parts)
+  await to.transfer.untilArrived(id)
+  expect(memory.asked.sort()).toEqual(expected.map((name) => `machine/memory/${name}.memory`))
+  expect(await to.transfer.interrupted()).toEqual([])
+  expect(filesOf(dir)).toMatchObject({ 'memory/first.memory': 'memory of first' })
 })
