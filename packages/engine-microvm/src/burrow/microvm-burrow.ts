@@ -89,8 +89,7 @@ export class MicrovmBurrow implements Burrow {
     const fields = { sandboxId: record.sandboxId, burrowId: record.id }
     this.connections = new BurrowConnections({ first: qemu.first, ends }, host.failures, fields)
     this.volumes = new BurrowVolumes(paths, qemu.link, record.volumes)
-    const isSilent = () => this.isFrozen || this.#isSaving || this.#hasEnded
-    this.numbers = new GuestNumbers(qemu.link, isSilent)
+    this.numbers = new GuestNumbers(qemu.link, () => this.isFrozen || this.#isSaving || this.#hasEnded)
     this.ended = new Promise((resolve) => {
       this.#end = (end) => {
         this.#hasEnded = true
@@ -213,13 +212,29 @@ export class MicrovmBurrow implements Burrow {
     }
   }
 
+  /** Waits for a snapshot that is being taken. Nothing is frozen that ended with it. */
   async freeze(): Promise<void> {
+    await this.#saved
+    if (!this.#isEnding()) await this.#freezeInSave()
+  }
+
+  async #freezeInSave(): Promise<void> {
     this.guest.isHeld = true
     await this.qmp.execute('stop')
     this.isFrozen = true
   }
 
+  /** Waits for a snapshot that is being taken. */
   async thaw(): Promise<void> {
+    await this.#saved
+    if (!this.#isEnding()) await this.#thawInSave()
+  }
+
+  #isEnding(): boolean {
+    return this.#hasEnded || this.#destroying !== undefined
+  }
+
+  async #thawInSave(): Promise<void> {
     await this.qmp.execute('cont')
     this.isFrozen = false
     this.guest.isHeld = false
@@ -291,7 +306,7 @@ export class MicrovmBurrow implements Burrow {
   /** Pre: `claimSaving`. Post: the guest stands still. */
   async stopForSaving(): Promise<{ wasFrozen: boolean }> {
     const wasFrozen = this.isFrozen
-    if (!this.#hasEnded && !wasFrozen) await this.freeze()
+    if (!this.#hasEnded && !wasFrozen) await this.#freezeInSave()
     return { wasFrozen }
   }
 
@@ -304,7 +319,7 @@ export class MicrovmBurrow implements Burrow {
   async resumeAfterFailedSave({ wasFrozen }: { wasFrozen: boolean }): Promise<void> {
     await this.connections.release().catch((error: unknown) => this.#reportNetwork(error))
     // A machine that has ended cannot be thawed: see `#finishSaving`.
-    if (!wasFrozen && !this.#hasEnded) await this.thaw().catch(() => {})
+    if (!wasFrozen && !this.#hasEnded) await this.#thawInSave().catch(() => {})
     this.#finishSaving()
   }
 
@@ -357,8 +372,7 @@ export class MicrovmBurrow implements Burrow {
   }
 
   #reportNetwork(error: unknown): void {
-    const { sandboxId, id: burrowId } = this
-    const fields = { sandboxId, burrowId }
+    const fields = { sandboxId: this.sandboxId, burrowId: this.id }
     this.#host.failures.report('network', error, fields, 'connections of a burrow did not continue')
   }
 
@@ -375,8 +389,7 @@ export class MicrovmBurrow implements Burrow {
   }
 
   async #checkEnd(): Promise<void> {
-    const isOver = () =>
-      this.#isReleased || this.#hasEnded || this.#destroying !== undefined || this.#isSaving
+    const isOver = () => this.#isReleased || this.#isEnding() || this.#isSaving
     if (isOver()) return
     const { agentEnd } = this.link
     if (!(await waitForEnd(this.first, agentEnd === undefined ? 200 : TURN_OFF_MS))) {

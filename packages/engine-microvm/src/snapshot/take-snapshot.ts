@@ -90,7 +90,14 @@ async function saveParts(burrow: MicrovmBurrow, take: TakeSnapshot, to: Work): P
   const { work, sums } = to
   let memory: string[] = []
   if (take.kind === 'full') {
-    const [name] = await Promise.all([savePages(burrow, to, take.signal), saveDevices(burrow, work.state)])
+    // Also after an abort: the next snapshot needs a QEMU that saves no devices any more.
+    const [pages, devices] = await Promise.allSettled([
+      savePages(burrow, to, take.signal),
+      saveDevices(burrow, work.state),
+    ])
+    if (pages.status === 'rejected') throw pages.reason
+    if (devices.status === 'rejected') throw devices.reason
+    const name = pages.value
     sums['state'] = await hashFile(work.state)
     sums['memory.map'] = await hashFile(work.map)
     memory = await memoryInMap(work.map)
