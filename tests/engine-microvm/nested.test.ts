@@ -97,11 +97,25 @@ routes = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
 routes.send(struct.pack("IHHII", 16 + len(message), 16, 0x605, 1, 0) + message)
 print(struct.unpack_from("i", routes.recv(4096), 16)[0], [name for _, name in socket.if_nameindex() if name[-1] == "0"])
 modules = {line.split()[0] for line in open("/proc/modules")}
-print(sorted({"nf_tables", "nf_nat", "nft_masq", "nft_compat", "tun"} - modules))`
+wanted = {"nf_tables", "nf_nat", "nft_masq", "nft_compat", "nft_fib_inet", "xt_nat", "xt_set", "br_netfilter", "tun"}
+print(sorted(wanted - modules))`
     const { stdout, error } = await burrow.guest.runs.run({ code })
     expect(error).toBeUndefined()
     expect(stdout).toMatch(/^0 \[.*'bridge0'.*\]\n\[\]\n$/)
     expect(stdout).toContain("'pair0'")
+  })
+
+  test('cgroups below have limits of their own, as containers want them', async () => {
+    const limits =
+      'cat memory.max pids.max; cat programs/memory.max programs/pids.max; cat cgroup.subtree_control'
+    const [memory, pids, ...others] = (await sh(`cd /sys/fs/cgroup && ${limits}`)).split('\n')
+    expect(Number(memory)).toBeGreaterThan(0)
+    expect(others).toEqual([memory, pids, 'cpu memory pids'])
+    const fill = 'import os; data = bytearray(os.urandom(1 << 20)) * 200; print("filled")'
+    const inside = `echo $$ > /sys/fs/cgroup/box/cgroup.procs && exec python3 -c '${fill}'`
+    await sh('mkdir /sys/fs/cgroup/box && echo 67108864 > /sys/fs/cgroup/box/memory.max')
+    expect(await sh(`bash -c '${inside.replaceAll("'", `'\\''`)}'; echo $?`)).toMatch(/^137$/m)
+    expect(await sh(`python3 -c '${fill}'; rmdir /sys/fs/cgroup/box`)).toBe('filled')
   })
 
   /** A container counts before the sandbox sleeps on disk, and afterwards from there. */

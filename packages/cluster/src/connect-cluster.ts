@@ -120,7 +120,8 @@ export async function openNats(
     ...(credentialsFile !== undefined && {
       authenticator: credsAuthenticator(natsCredentials(credentialsFile)),
     }),
-    ...((isTls || caFile !== undefined) && { tls: caFile === undefined ? {} : { caFile } }),
+    // Without `tls://` the file is for the other hosts only: with these options the client would refuse a plain server.
+    ...(isTls && { tls: caFile === undefined ? {} : { caFile } }),
   }
   try {
     return await connect(natsOptions)

@@ -50,7 +50,8 @@ static int show(const char *source, uint64_t attributes)
     if (!source)
         return -1;
     int tree = clone_tree(source, 0);
-    struct mount_attr attr = {.attr_set = attributes};
+    /* The copy of a mount that others share would pass on to them, and so to the host, what is mounted on it. */
+    struct mount_attr attr = {.attr_set = attributes, .propagation = MS_PRIVATE};
     CHECK(mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)), "attributes of %s", source);
     return tree;
 }

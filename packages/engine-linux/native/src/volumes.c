@@ -84,6 +84,7 @@ static int open_volume(int volumes, const struct volume *volume)
     /* Not noexec: a volume may contain programs. */
     struct mount_attr attributes = {
         .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (volume->is_read_only ? MOUNT_ATTR_RDONLY : 0),
+        .propagation = MS_PRIVATE,
     };
     CHECK(mount_setattr(tree, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)), "attributes of %s", volume->name);
     return tree;

@@ -20,6 +20,13 @@
 #include "guest-volume.h"
 #include "link.h"
 
+/*
+ * Programs begin in a cgroup below, and the one above is what they see as the root. Kernel rule: a cgroup gives its
+ * controllers to those below it only while it has no processes itself. Containers inside need them for their limits.
+ */
+#define PROGRAMS "programs"
+#define PROGRAMS_CGROUP CGROUP "/" PROGRAMS
+#define SEEN_CGROUP "/sys/fs/cgroup"
 /* For an agent that answers while everything else stands still. */
 #define READER_CGROUP "/sys/fs/cgroup/reader"
 #define SEED_MAX 256
@@ -51,10 +58,20 @@ long long read_number(const char *path, const char *key)
 
 static pid_t the_agent;
 
+static void give_controllers(const char *cgroup)
+{
+    const char *names[] = {"+memory", "+pids", "+cpu"};
+    char path[64];
+    snprintf(path, sizeof(path), "%s/cgroup.subtree_control", cgroup);
+    for (int i = 0; i < 3; i++)
+        write_text(path, names[i]);
+}
+
 void make_cgroup(void)
 {
-    write_text("/sys/fs/cgroup/cgroup.subtree_control", "+memory +pids");
+    give_controllers("/sys/fs/cgroup");
     mkdir(CGROUP, 0755);
+    mkdir(PROGRAMS_CGROUP, 0755);
 }
 
 void control_belongs_to(pid_t agent)
@@ -65,6 +82,12 @@ void control_belongs_to(pid_t agent)
 void join_cgroup(void)
 {
     write_text(CGROUP "/cgroup.procs", "0");
+}
+
+void join_programs_cgroup(void)
+{
+    write_text(SEEN_CGROUP "/" PROGRAMS "/cgroup.procs", "0");
+    give_controllers(SEEN_CGROUP);
 }
 
 static void answer(const char *format, ...)
@@ -141,6 +164,9 @@ static int set_limits(const char *text)
         return errno = EINVAL, -1;
     if (write_limit(CGROUP "/memory.max", memory) == -1 || write_limit(CGROUP "/memory.high", pause) == -1)
         return -1;
+    /* Some programs look for limits in their own cgroup only. Root of the sandbox may have removed it. */
+    write_limit(PROGRAMS_CGROUP "/memory.max", memory);
+    write_limit(PROGRAMS_CGROUP "/pids.max", pids);
     return write_limit(CGROUP "/pids.max", pids);
 }
 

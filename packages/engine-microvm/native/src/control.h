@@ -7,6 +7,8 @@
 /* Makes the cgroup that the agent lives in. Without cgroups the limits of the machine are the only ones. */
 void make_cgroup(void);
 void join_cgroup(void);
+/* Pre: the cgroup that was joined is the root of the namespace, and mounted. */
+void join_programs_cgroup(void);
 /* The process that answers while programs are held. */
 void control_belongs_to(pid_t agent);
 /* Does what the host asks and sends the answer: `ok …` or `error …`. */

@@ -174,6 +174,7 @@ static pid_t start_agent(void)
         };
         join_cgroup();
         show_own_cgroup();
+        join_programs_cgroup();
         setsid();
         /* As in burrows of processes, where it bounds how many descriptors a process can hoard. */
         setrlimit(RLIMIT_NOFILE, &(struct rlimit){FILES_MAX, FILES_MAX});
