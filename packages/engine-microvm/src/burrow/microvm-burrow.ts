@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises'
 import { abortable } from '@dormouse/async'
 import {
   type BurrowLimits,
@@ -35,6 +34,7 @@ import { connectToPort } from './connect-port.ts'
 import { GuestNumbers } from './guest-usage.ts'
 import { guestLimits, hostLimits, refuseLimits } from './host-limits.ts'
 import type { LaunchedQemu } from './launched-qemu.ts'
+import { memoryOfQemu, writtenByQemu } from './qemu-process.ts'
 import { removeBurrow } from './remove-burrow.ts'
 
 /** A machine whose agent has ended turns itself off at once. */
@@ -194,22 +194,12 @@ export class MicrovmBurrow implements Burrow {
   /** The guest sees the size of its own disk. */
   showDisk(): void {}
 
-  async writtenSoFar(): Promise<number> {
-    const text = await readFile(`/proc/${this.first.pid}/io`, 'utf8').catch(() => '')
-    return Number(/^write_bytes: (\d+)$/m.exec(text)?.[1] ?? 0)
+  writtenSoFar(): Promise<number> {
+    return writtenByQemu(this.first)
   }
 
-  async memory(): Promise<BurrowMemory | undefined> {
-    const text = await readFile(`/proc/${this.first.pid}/smaps_rollup`, 'utf8').catch(() => '')
-    if (text === '') return undefined
-    const of = (name: string) =>
-      Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(text)?.[1] ?? 0) * 1024
-    return {
-      privateBytes: of('Private_Dirty') + of('Private_Clean'),
-      sharedBytes: of('Shared_Clean') + of('Shared_Dirty'),
-      proportionalBytes: of('Pss'),
-      copied: [],
-    }
+  memory(): Promise<BurrowMemory | undefined> {
+    return memoryOfQemu(this.first)
   }
 
   /** Waits for a snapshot that is being taken. Nothing is frozen that ended with it. */
@@ -251,8 +241,7 @@ export class MicrovmBurrow implements Burrow {
   /** A guest that does not answer must not prevent what its host does with it. */
   #inBackground(work: Promise<void>, problem: string): void {
     work.catch((error: unknown) => {
-      const fields = { sandboxId: this.sandboxId, burrowId: this.id }
-      if (!this.#hasEnded) this.#host.failures.report('resume', error, fields, `a virtual machine ${problem}`)
+      if (!this.#hasEnded) this.#report('resume', error, `a virtual machine ${problem}`)
     })
   }
 
@@ -317,7 +306,9 @@ export class MicrovmBurrow implements Burrow {
 
   /** After a snapshot that failed, or one of files: the guest continues as before. */
   async resumeAfterFailedSave({ wasFrozen }: { wasFrozen: boolean }): Promise<void> {
-    await this.connections.release().catch((error: unknown) => this.#reportNetwork(error))
+    await this.connections
+      .release()
+      .catch((error: unknown) => this.#report('network', error, 'connections of a burrow did not continue'))
     // A machine that has ended cannot be thawed: see `#finishSaving`.
     if (!wasFrozen && !this.#hasEnded) await this.#thawInSave().catch(() => {})
     this.#finishSaving()
@@ -371,9 +362,9 @@ export class MicrovmBurrow implements Burrow {
     this.qmp.close()
   }
 
-  #reportNetwork(error: unknown): void {
+  #report(kind: 'network' | 'resume', error: unknown, problem: string): void {
     const fields = { sandboxId: this.sandboxId, burrowId: this.id }
-    this.#host.failures.report('network', error, fields, 'connections of a burrow did not continue')
+    this.#host.failures.report(kind, error, fields, problem)
   }
 
   #finishSaving(): void {
