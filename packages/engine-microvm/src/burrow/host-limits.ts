@@ -62,3 +62,12 @@ export function refuseLimits({ memoryBytes }: BurrowLimits, machine: Machine): v
     },
   )
 }
+
+/** A lower limit would make the guest's kernel end programs. */
+export function refuseBelowUse(memoryBytes: number, usedBytes: number): void {
+  if (usedBytes <= memoryBytes) return
+  throw new DormouseError('conflict', 'The sandbox uses more memory than the new limit allows.', {
+    hint: 'Free memory inside first, or choose a higher limit.',
+    details: { field: 'memoryBytes', usedBytes },
+  })
+}

@@ -32,7 +32,7 @@ import { type MicrovmRecord, writeRecord } from './burrow-record.ts'
 import { BurrowVolumes } from './burrow-volumes.ts'
 import { connectToPort } from './connect-port.ts'
 import { GuestNumbers } from './guest-usage.ts'
-import { guestLimits, hostLimits, refuseLimits } from './host-limits.ts'
+import { guestLimits, hostLimits, refuseBelowUse, refuseLimits } from './host-limits.ts'
 import type { LaunchedQemu } from './launched-qemu.ts'
 import { memoryOfQemu, writtenByQemu } from './qemu-process.ts'
 import { removeBurrow } from './remove-burrow.ts'
@@ -138,11 +138,7 @@ export class MicrovmBurrow implements Burrow {
   async requireRoom({ memoryBytes }: BurrowLimits): Promise<void> {
     const { memoryBytes: allBytes, heldBytes: usedBytes = allBytes } =
       await this.numbers.ask(REFUSAL_TIMEOUT_MS)
-    if (usedBytes > memoryBytes)
-      throw new DormouseError('conflict', 'The sandbox uses more memory than the new limit allows.', {
-        hint: 'Free memory inside first, or choose a higher limit.',
-        details: { field: 'memoryBytes', usedBytes },
-      })
+    refuseBelowUse(memoryBytes, usedBytes)
   }
 
   /** Tells the host's kernel, and the guest's: at once, or when it runs again. */
