@@ -14,7 +14,7 @@ const CHUNK_BYTES = 128 * 1024
 const BLOB_BYTES = 24 * 1024 ** 2
 
 /** How the depot answers for chunks of `blob`, which no wake touches. */
-type Depot = 'works' | 'is cut off' | 'has lost them'
+type Depot = 'works' | 'is cut off' | 'has lost one'
 
 /** Machines that wake on another host before their memory is there. */
 // Skip: QEMU and the kernel of guests are installed only when asked for.
@@ -27,6 +27,7 @@ describe.skipIf(missing !== undefined)(`a machine that arrives${missing ? `: ${m
   let sum: string
   let depot: Depot = 'works'
   let askedInVain = 0
+  let lost: number | undefined
 
   const python = async (burrow: Burrow, code: string) => (await burrow.guest.runs.run({ code })).stdout.trim()
   const transfer = () => receiver.transferOf('microvm')!
@@ -72,6 +73,8 @@ describe.skipIf(missing !== undefined)(`a machine that arrives${missing ? `: ${m
       // Only random bytes cannot be compressed.
       const isOfBlob = key.includes('/memory/') && deflateRawSync(chunk, { level: 1 }).length > chunk.length
       if (!isOfBlob || depot === 'works') return chunk
+      lost ??= index
+      if (depot === 'has lost one' && index !== lost) return chunk
       askedInVain += 1
       if (depot === 'is cut off') throw new Error('the depot does not answer')
       throw new DormouseError('snapshot_unusable', 'lost', { details: { reason: 'lost', damaged: true } })
@@ -98,8 +101,10 @@ describe.skipIf(missing !== undefined)(`a machine that arrives${missing ? `: ${m
     const { snapshot } = await save
     expect(isArriving()).toBe(false)
     await receiver.deleteSnapshot(id)
-    await using next = await receiver.restore(snapshot.id, { sandboxId: newSandboxId() })
+    const next = await receiver.restore(snapshot.id, { sandboxId: newSandboxId() })
     expect(await python(next, 'print(n, zlib.crc32(blob))')).toBe(`42 ${sum}`)
+    // First: files that have arrived stay while a machine uses them, and the next test must fetch them.
+    await next.destroy()
     await receiver.deleteSnapshot(snapshot.id)
   })
 
@@ -124,7 +129,7 @@ describe.skipIf(missing !== undefined)(`a machine that arrives${missing ? `: ${m
   })
 
   test('what the depot has lost ends the machine that needs it, and the snapshot is damaged', async () => {
-    depot = 'has lost them'
+    depot = 'has lost one'
     await transfer().import(id, parts, 'test')
     const damage = { code: 'snapshot_unusable', details: { damaged: true } }
     await using burrow = await wake()
