@@ -36,6 +36,8 @@ export interface NodeOptions {
   readonly prepare?: (dataDir: string) => Promise<void>
 }
 
+const LINES_SHOWN = 20
+
 // biome-ignore lint/suspicious/noExplicitAny: a manifest
 type Json = any
 
@@ -52,7 +54,7 @@ export class KubernetesNode {
   readonly #container: Json
   readonly #spec: PodSpec & Json
   readonly #services: Json[]
-  #pod: { name: string; runtime: ChildProcess; pid: number } | undefined
+  #pod: { name: string; pid: number } | undefined
   #pods = 0
 
   private constructor(directory: string, options: NodeOptions, namespace: ChildProcess, objects: Json[]) {
@@ -134,22 +136,26 @@ export class KubernetesNode {
     })
     await writeFile(join(bundle, 'config.json'), JSON.stringify(config))
     const pidFile = join(bundle, 'pid')
-    const runtime = this.#crun(['run', '--bundle', bundle, '--pid-file', pidFile, name])
+    // Detached: sandboxes outlive their server, and crun would wait for them as the reaper of orphans.
+    const runtime = this.#crun(['run', '--detach', '--bundle', bundle, '--pid-file', pidFile, name])
     for (const stream of [runtime.stdout, runtime.stderr])
       if (stream) createInterface({ input: stream }).on('line', (line) => this.output.push(line))
-    const ended = once(runtime, 'exit').then(() => {
-      throw new Error(`the pod has ended:\n${this.output.slice(-20).join('\n')}`)
-    })
-    ended.catch(() => {})
-    await Promise.race([this.#untilReady(), ended])
-    this.#pod = { name, runtime, pid: Number(await readFile(pidFile, 'utf8')) }
+    const [status] = await once(runtime, 'exit')
+    if (status !== 0) throw new Error(`the pod does not start:\n${this.#lastOutput()}`)
+    this.#pod = { name, pid: Number(await readFile(pidFile, 'utf8')) }
+    await this.#untilReady(this.#pod.pid)
   }
 
-  async #untilReady(): Promise<void> {
+  #lastOutput(): string {
+    return this.output.slice(-LINES_SHOWN).join('\n')
+  }
+
+  async #untilReady(pid: number): Promise<void> {
     const { periodSeconds, failureThreshold } = this.#container.startupProbe
     const deadline = Date.now() + periodSeconds * failureThreshold * 1000
     const { path } = this.#container.readinessProbe.httpGet
     while (!(await this.probe(path))) {
+      if (!isAlive(pid)) throw new Error(`the pod has ended:\n${this.#lastOutput()}`)
       if (Date.now() > deadline) throw new Error('the startup probe has failed too often')
       await sleep(100)
     }
@@ -172,9 +178,7 @@ export class KubernetesNode {
     const pod = this.#pod
     if (pod === undefined) return
     this.#pod = undefined
-    const exited = once(pod.runtime, 'exit')
-    process.kill(pod.pid, signal)
-    await exited
+    if (isAlive(pod.pid)) process.kill(pod.pid, signal)
     while (isAlive(pod.pid)) await sleep(5)
     await once(this.#crun(['delete', '--force', pod.name]), 'exit')
   }
