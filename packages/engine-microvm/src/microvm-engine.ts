@@ -203,7 +203,7 @@ export class MicrovmEngine extends VolumeEngine implements Engine {
 
   /** Only waits for memory: the changed pages are found when the machine stands still, in milliseconds. */
   async prepareSnapshot(burrow: Burrow, signal?: AbortSignal): Promise<void> {
-    await this.#own(burrow).untilMemoryIsHere(signal)
+    await this.#own(burrow).memoryToArrive(signal)
   }
 
   async snapshot(burrow: Burrow, options: SnapshotOptions): Promise<SavedBurrow> {

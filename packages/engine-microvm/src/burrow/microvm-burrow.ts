@@ -266,11 +266,12 @@ export class MicrovmBurrow implements Burrow {
     return this.connections.takeEnds()
   }
 
-  /** A snapshot refers to memory files of the one before, which may still be on their way. */
-  async untilMemoryIsHere(signal?: AbortSignal): Promise<void> {
+  /** A snapshot refers to memory files of the one before, which may be on their way. Undefined when all are here. */
+  memoryToArrive(signal?: AbortSignal): Promise<void> | undefined {
     const { parent } = this.record
     const { arrivals } = this.#host
-    if (parent !== undefined && arrivals.isArriving(parent)) await abortable(arrivals.require(parent), signal)
+    if (parent === undefined || !arrivals.isArriving(parent)) return undefined
+    return abortable(arrivals.require(parent), signal)
   }
 
   /**

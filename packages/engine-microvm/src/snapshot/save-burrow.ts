@@ -28,7 +28,9 @@ export async function saveBurrow(
     isForked,
   }: Pick<SnapshotOptions, 'kind' | 'leave' | 'signal'> & { readonly isForked?: boolean },
 ): Promise<SavedMicrovm> {
-  if (kind === 'full') await burrow.untilMemoryIsHere(signal)
+  const arriving = kind === 'full' ? burrow.memoryToArrive(signal) : undefined
+  // Otherwise nothing is awaited before the claim: a destroy that comes next waits for the snapshot.
+  if (arriving !== undefined) await arriving
   signal?.throwIfAborted()
   burrow.claimSaving({ mayHaveEnded: kind === 'files' })
   const id = newSnapshotId()
