@@ -12,8 +12,10 @@ import os
 import random
 import struct
 import sys
+import time
 
 PAGE = 4096
+UNTIL_READ_S = 0.5
 REPORT_EVERY = 100
 CONSOLE_PORT = 0x3F8
 # Selectors, queue addresses, notifications and the status of a virtio-mmio device; and any other register.
@@ -110,6 +112,9 @@ def main() -> None:
     for number in range(int(rounds) + 1):
         if number % REPORT_EVERY == 0 or number == int(rounds):
             report(f"fuzz {json.dumps({**target.numbers, 'rounds': number})}")
+        if number == 0:
+            # The console goes with the machine, which the first attack may end.
+            time.sleep(UNTIL_READ_S)
         target.attack()
     report("fuzzed")
 
