@@ -101,14 +101,15 @@ export class ArrivingFile {
     return chunks
   }
 
+  /** The first piece is last: a server that is killed in between leaves a chunk that is still missing. */
   async #mark(chunk: number, state: number): Promise<void> {
-    for (const { fileOffset, lengthBytes } of this.#piecesOf(chunk)) {
+    for (const { fileOffset, lengthBytes } of this.#piecesOf(chunk).reverse()) {
       const pages = Buffer.alloc(Math.ceil(lengthBytes / PAGE_BYTES), state)
       await this.#map.write(pages, 0, pages.length, fileOffset / PAGE_BYTES)
     }
   }
 
-  /** Synchronous: one byte that is in memory. All pages of a chunk change together. */
+  /** Synchronous: one byte that is in memory. The first page of a chunk is marked after all others. */
   #isThere(chunk: number): boolean {
     const state = Buffer.alloc(1)
     const [first] = this.#piecesOf(chunk)
