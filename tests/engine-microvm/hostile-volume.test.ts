@@ -29,6 +29,7 @@ function message(opcode: number, nodeId: bigint, body: Buffer, length = HEADER_B
 class LyingGuest {
   readonly #socket: Socket
   readonly #answers: AsyncIterator<Buffer>
+  #received = Buffer.alloc(0)
 
   private constructor(socket: Socket) {
     this.#socket = socket
@@ -50,8 +51,16 @@ class LyingGuest {
 
   async answer(bytes: Buffer): Promise<Buffer | undefined> {
     this.#socket.write(bytes)
-    const { value, done } = await this.#answers.next()
-    return done === true ? undefined : (value as Buffer)
+    // An answer begins with its length, and may come in pieces.
+    while (this.#received.length < 4 || this.#received.length < this.#received.readUInt32LE(0)) {
+      const { value, done } = await this.#answers.next()
+      if (done === true) return undefined
+      this.#received = Buffer.concat([this.#received, value])
+    }
+    const lengthBytes = this.#received.readUInt32LE(0)
+    const answer = this.#received.subarray(0, lengthBytes)
+    this.#received = this.#received.subarray(lengthBytes)
+    return answer
   }
 
   send(bytes: Buffer): void {
