@@ -45,6 +45,7 @@ export class ChunkThreads implements AsyncDisposable {
   readonly #workers: Worker[] = []
   readonly #waiting = new Map<number, Waiting>()
   #next = 0
+  #isClosed = false
 
   constructor(secret: Uint8Array) {
     this.#secret = secret
@@ -70,11 +71,16 @@ export class ChunkThreads implements AsyncDisposable {
     return (await this.#run({ op: 'open', content: own(sealed), digest })).content
   }
 
+  /** What is under way fails. Otherwise an upload, and the program that reads for it, would wait without an end. */
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true
+    for (const { reject } of this.#waiting.values()) reject(closed())
+    this.#waiting.clear()
     await Promise.all(this.#workers.splice(0).map((worker) => worker.terminate()))
   }
 
   #run(work: Omit<ToChunkThread, 'id'>): Promise<Done> {
+    if (this.#isClosed) return Promise.reject(closed())
     return new Promise<Done>((resolve, reject) => {
       const id = this.#next++
       this.#waiting.set(id, { resolve, reject })
@@ -120,6 +126,10 @@ export class ChunkThreads implements AsyncDisposable {
       )
     else waiting?.resolve(message)
   }
+}
+
+function closed(): DormouseError {
+  return new DormouseError('cluster_unavailable', 'This host is leaving the cluster.')
 }
 
 /** A copy: a buffer that is sent to a thread is gone here. */
