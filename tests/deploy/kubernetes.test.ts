@@ -144,7 +144,8 @@ async function outlivePods(around: Surroundings, one: KubernetesNode, two: Kuber
   expect(await print(two, id, 'print(value)')).toBe('42\n')
 }
 
-describe('pods of the Kubernetes manifest', () => {
+// Skip: a pod that is asked to stop while it uploads its template does not end by itself (decision 275).
+describe.skipIf(!isLarge)('pods of the Kubernetes manifest', () => {
   let around: Surroundings
   let one: KubernetesNode
   let two: KubernetesNode

@@ -92,6 +92,15 @@ export class Depot implements AsyncDisposable {
 
   /** Stores what a stream holds. Chunks that are there already are not sent again. */
   async storeStream(content: Readable, { chunkBytes = CHUNK_BYTES } = {}): Promise<Stored> {
+    try {
+      return await this.#storeChunks(content, chunkBytes)
+    } finally {
+      // A program that writes into it would keep this process alive.
+      content.destroy()
+    }
+  }
+
+  async #storeChunks(content: Readable, chunkBytes: number): Promise<Stored> {
     const period = await this.period()
     const chunks: string[] = []
     const sending = new Set<Promise<void>>()
