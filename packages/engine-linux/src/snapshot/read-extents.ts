@@ -36,5 +36,8 @@ export async function readExtents(path: string): Promise<{ extents: readonly Ext
     const { exitCode } = await program.exited
     if (exitCode !== 0) throw new DormouseError('not_found', 'A memory file cannot be read any more.')
   }
-  return { extents, content: Readable.from(rest(), { objectMode: false }) }
+  const content = Readable.from(rest(), { objectMode: false })
+  // Also one that was not read to its end: the program would wait for its reader, and keep this process alive.
+  content.once('close', () => output.destroy())
+  return { extents, content }
 }
