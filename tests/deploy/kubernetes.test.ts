@@ -140,12 +140,11 @@ async function outlivePods(around: Surroundings, one: KubernetesNode, two: Kuber
   const { items } = await call(two, 'nodes')
   const { id: other } = items.find(({ isSelf }: { isSelf: boolean }) => isSelf)
   expect(items.map(({ address }: { address: string }) => address).sort()).toEqual([one.url, two.url].sort())
-  expect(await call(one, `sandboxes/${id}/move`, { node: other })).toMatchObject({ id })
+  expect(await call(one, `sandboxes/${id}/move`, { node: other })).toMatchObject({ sandboxId: id })
   expect(await print(two, id, 'print(value)')).toBe('42\n')
 }
 
-// Skip: a pod that is asked to stop while it uploads its template does not end by itself (decision 275).
-describe.skipIf(!isLarge)('pods of the Kubernetes manifest', () => {
+describe('pods of the Kubernetes manifest', () => {
   let around: Surroundings
   let one: KubernetesNode
   let two: KubernetesNode
