@@ -135,7 +135,7 @@ it('a sandbox does not move to a disk that its snapshot does not fit on', async 
     body: { error: { code: 'conflict', message: expect.stringContaining(`${FULL} for the snapshot`) } },
   })
   expect(await move(one(), small, two())).toMatchObject({ status: 200 })
-  // What was given to a host that has filled up since goes on to one with room.
+  // A host may fill up after it was given a sandbox. Then it gives it to one with room.
   await fill(two(), hosts)
   await expect.poll(async () => (await run(one(), small, 'print(value)')).stdout, SLOW).toBe('small\n')
   expect(await placeOf(two(), small)).not.toBe(two().server.url)
